@@ -1,6 +1,8 @@
 """Speed of the explorer's page with 500 holders and 5,000 links: first view, dragging, playing, memory.
 
-    python -m benchmarks.explorer [--seconds 4]
+    python -m benchmarks.explorer [--seconds 4] [--minutes 30]
+
+``--minutes`` only plays the history again and again, at 10 dates a second, and prints the memory.
 
 Real Chromium (Debian's package) without a screen. There is no GPU, so frames a second are compared with those of an
 empty page, and the work of a frame comes from Chromium's trace: script, style and paint of the main thread.
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import tempfile
 import time
 from datetime import timedelta
@@ -63,10 +66,16 @@ MOVE = """
 PLAYED = """
 (milliseconds) => new Promise((done) => {
     const map = document.querySelector(".map");
-    const began = performance.now();
+    const slider = document.getElementById("slider");
     const shown = [];
-    new MutationObserver(() => shown.push(performance.now())).observe(map, { attributeFilter: ["data-at"] });
-    setTimeout(() => done((shown.length - 1) * 1000 / (shown.at(-1) - shown[0])), milliseconds);
+    const place = () => Number(/, (\\d+) of/.exec(slider.getAttribute("aria-valuetext"))[1]);
+    const note = () => shown.push([performance.now(), place()]);
+    new MutationObserver(note).observe(map, { attributeFilter: ["data-at"] });
+    const end = () => {
+        const seconds = (shown.at(-1)[0] - shown[0][0]) / 1000;
+        done([(shown.at(-1)[1] - shown[0][1]) / seconds, (shown.length - 1) / seconds]);
+    };
+    setTimeout(end, milliseconds);
 })
 """
 WORK = (
@@ -87,11 +96,16 @@ def main() -> None:
     """Measure the page and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=4.0)
-    milliseconds = parser.parse_args().seconds * 1000
+    parser.add_argument("--minutes", type=float, default=0.0)
+    options = parser.parse_args()
+    milliseconds = options.seconds * 1000
     with tempfile.TemporaryDirectory() as folder, opened_browser() as browser:
         long_history(Path(folder))
         with exploring(Path(folder)) as address:
             crowd = f"{address}/?chain=eth&token={CROWD}"
+            if options.minutes:
+                long_play(browser, f"{crowd}&at=20260101T000000Z", options.minutes)
+                return
             print("First view, seconds, and with a fourth of the CPU:")
             for name, url in (
                 ("35 holders", f"{address}/?chain=eth&token={TIDE}"),
@@ -110,10 +124,12 @@ def main() -> None:
                 bare, bare_gap, _ = smoothness(browser, "about:blank", "", milliseconds)
                 said = f"{ours:5.1f} ({gap:.0f}) of {bare:5.1f} ({bare_gap:.0f}) of an empty page"
                 print(f"  {name:<26}{said}, ratio {ours / bare:.2f}; script {script:.1f} ms a frame")
-            print("Dates a second in a play, and megabytes of JavaScript's heap after one play and after three:")
+            print(
+                "Dates and maps a second in a play, and megabytes of JavaScript's heap after one play and after three:"
+            )
             for speed in (10, 30):
-                played, first, last = play(browser, f"{crowd}&at=20260101T000000Z", speed, milliseconds)
-                print(f"  {speed}/s {played:6.1f} {first:8.0f} {last:5.0f}")
+                played, drawn, first, last = play(browser, f"{crowd}&at=20260101T000000Z", speed, milliseconds)
+                print(f"  {speed}/s {played:6.1f} {drawn:6.1f} {first:8.0f} {last:5.0f}")
 
 
 def long_history(home: Path) -> None:
@@ -145,8 +161,42 @@ def work_a_frame(browser: Browser, url: str, milliseconds: float, slower: int) -
     return float(spent) / 1_000 / (frames * milliseconds / 1_000)
 
 
-def play(browser: Browser, url: str, speed: int, milliseconds: float) -> tuple[float, float, float]:
-    """Return dates a second, and the megabytes of the heap after one play and after three."""
+def long_play(browser: Browser, url: str, minutes: float) -> None:
+    """Play the history again and again, and print the megabytes of the page's heap and of Chromium's renderers."""
+    page = opened(browser)
+    page.goto(url)
+    page.wait_for_selector(DRAWN)
+    page.get_by_label("Dates a second").select_option("10")
+    chromium = page.context.new_cdp_session(page)
+    began = time.monotonic()
+    print("Minutes of play, plays, and megabytes of JavaScript's heap and of all renderers (resident):")
+    printed, plays = -1.0, 0
+    while (passed := (time.monotonic() - began) / 60) < minutes or printed < 0:
+        if passed >= printed + minutes / 10:
+            printed = passed
+            chromium.send("HeapProfiler.collectGarbage")
+            heap = chromium.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+            print(f"  {passed:5.1f} {plays:5} {heap:8.0f} {renderers_megabytes():6.0f}", flush=True)
+        page.get_by_role("button", name="Play the history").click()
+        page.wait_for_selector(".play[aria-label='Play the history']", timeout=120_000)
+        plays += 1
+    page.context.close()
+
+
+def renderers_megabytes() -> float:
+    """Return the resident memory of all of Chromium's renderer processes."""
+    pages = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"--type=renderer" in (process / "cmdline").read_bytes():
+                pages += int((process / "statm").read_text().split()[1])
+        except OSError:  # it has ended
+            continue
+    return pages * resource.getpagesize() / 1e6
+
+
+def play(browser: Browser, url: str, speed: int, milliseconds: float) -> tuple[float, float, float, float]:
+    """Return dates a second, maps drawn a second, and the megabytes of the heap after one play and after three."""
     page = opened(browser)
     page.goto(url)
     page.wait_for_selector(DRAWN)
@@ -157,14 +207,14 @@ def play(browser: Browser, url: str, speed: int, milliseconds: float) -> tuple[f
         page.get_by_role("button", name="Play the history").click()
         if number == 1:
             page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
-        dates = page.evaluate(PLAYED, milliseconds)
+        dates, drawn = page.evaluate(PLAYED, milliseconds)
         page.wait_for_selector(".play[aria-label='Play the history']", timeout=120_000)
         chromium.send("HeapProfiler.collectGarbage")
         megabytes.append(chromium.send("Runtime.getHeapUsage")["usedSize"] / 1e6)
         page.get_by_role("slider", name="Date").press("Home")
         page.wait_for_selector(".map[data-at^='20260101']")
     page.context.close()
-    return dates, megabytes[0], megabytes[-1]
+    return dates, drawn, megabytes[0], megabytes[-1]
 
 
 def first_view(browser: Browser, url: str, slower: int) -> float:

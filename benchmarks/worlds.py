@@ -9,8 +9,11 @@ connected:
 - users of a faucet that pays new wallets of many owners in one transaction;
 - market makers that pay each other many times;
 - employees who are paid together each month, and pay each other;
-- players of a game who act in the same minutes;
-- receivers of an airdrop, and friends who pay each other.
+- players of a game, and followers of a trader, who act in the same minutes;
+- customers of a shop that forwards all that it earns to an exchange;
+- receivers of airdrops, one of them paid through a contract, and friends who pay each other;
+- newcomers whose first coins come from a friend, from a small exchange without a label, or from a prize that pays
+  strangers once.
 """
 
 from __future__ import annotations
@@ -115,7 +118,12 @@ def make_world(owners: int, seed: int = 1) -> World:
     for _ in range(max(2, owners // 20)):
         _employer(world)
     _game(world, users)
-    _airdrop(world, users)
+    for contract in (None, world.address()):
+        _airdrop(world, users, contract)
+    _newcomers(world, users, owners)
+    for _ in range(max(1, owners // 100)):
+        _shop(world, users)
+        _followers(world, users, contracts)
     return world
 
 
@@ -218,12 +226,54 @@ def _game(world: World, users: Sequence[str]) -> None:
             world.pay(player, game, 100, at + world.random.randrange(3_600))
 
 
-def _airdrop(world: World, users: Sequence[str]) -> None:
-    airdrop, token = world.address(), world.address()
+def _airdrop(world: World, users: Sequence[str], contract: str | None) -> None:
+    """One payer gives tokens to all users, 200 in a transaction, directly or through a contract."""
+    payer, token = world.address(), world.address()
     for start in range(0, len(users), 200):
         tx, at = world.transaction(), world.time(YEAR // 2)
-        for user in users[start : start + 200]:
-            world.pay(airdrop, user, 500, at, tx, token)
+        receivers = users[start : start + 200]
+        if contract:
+            world.pay(payer, contract, 500 * len(receivers), at, tx, token)
+        for user in receivers:
+            world.pay(contract or payer, user, 500, at, tx, token)
+
+
+def _newcomers(world: World, users: Sequence[str], owners: int) -> None:
+    """New wallets get their first coins from a friend, a small exchange without a label, or as a prize."""
+    random = world.random
+    for friend in random.sample(users, owners // 20):
+        world.pay(friend, world.wallets(1)[0], world.amount(10**7), world.time(YEAR // 2))
+    for _ in range(max(1, owners // 100)):
+        exchange = world.wallets(1)[0]
+        world.withdraw(exchange, BEGIN)
+        for _ in range(random.randrange(60, 220)):
+            (customer,), at = world.wallets(1), world.time(0, YEAR // 2)
+            world.pay(exchange, customer, world.amount(10**9), at)
+            world.pay(customer, exchange, world.amount(10**8), at + random.randrange(DAY, 100 * DAY))
+    for _ in range(max(1, owners // 200)):
+        payer, tx, at = world.wallets(1)[0], world.transaction(), world.time(0, YEAR // 2)
+        world.withdraw(payer, at - DAY)
+        for _ in range(random.randrange(10, 40)):
+            world.pay(payer, world.wallets(1)[0], world.amount(10**8), at, tx)
+
+
+def _shop(world: World, users: Sequence[str]) -> None:
+    """Customers pay a shop, which forwards everything to one exchange."""
+    shop, hot = world.address(), world.random.choice(world.hot)
+    for customer in world.random.sample(users, world.random.randrange(5, 60)):
+        at, value = world.time(YEAR // 2), world.amount(10**6)
+        world.pay(customer, shop, value, at)
+        world.pay(shop, hot, value, at + DAY)
+
+
+def _followers(world: World, users: Sequence[str], contracts: Sequence[str]) -> None:
+    """Strangers let a service copy a trader: they use the same contract in the same minute."""
+    traders = world.random.sample(users, world.random.randrange(4, 16))
+    for _ in range(8):
+        at, contract = world.time(YEAR // 2), world.random.choice(contracts)
+        for trader in traders:
+            if world.random.random() < 0.8:
+                world.pay(trader, contract, 1_000, at)
 
 
 def write_crowd(path: Path, owners: int, copies: int, transfers: int, seed: int = 1) -> World:

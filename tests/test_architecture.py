@@ -41,7 +41,7 @@ LIBRARY = {
     "service": {"signals", "contract", "engine", "storage", "settings", "entities"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
-    "explorer": {"signals", "contract", "warehouse", "service"},
+    "explorer": {"signals", "contract", "warehouse", "engine", "service"},
     "iceberg": {"contract", "lake", "storage"},
     "mcp": {"signals", "contract", "warehouse", "service"},
     "maintenance": {

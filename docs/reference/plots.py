@@ -23,7 +23,7 @@ from holderlake.export.history_plots import percent_tick
 
 _QUESTION: Final = re.compile(r"```sql\n(.*?)```.*?<!-- (.*?) -->\n!\[.*?\]\((.*?)\)", re.DOTALL)
 _PLOT: Final = re.compile(r"(bars|lines): (\w+) by ([\w, ]+?)(?: for (\w+))?")
-_HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00")
+HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00")
 """Okabe and Ito's colours, which colour-blind readers can distinguish."""
 _LONGEST: Final = 20
 _COLOURS: Final = (
@@ -49,14 +49,23 @@ def plots(page: str, query: Callable[[str], pa.Table]) -> Iterator[tuple[str, st
 
 def _svg(frame: pd.DataFrame, kind: str, value: str, columns: list[str], series: str | None) -> str:
     height = 0.7 + 0.26 * len(frame) if kind == "bars" else 2.8
-    with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=(7, height), layout="constrained")
-        axes = figure.subplots()
-        axes.spines[["top", "right"]].set_visible(False)
+
+    def draw(axes: Axes) -> None:
         if kind == "bars":
             _draw_bars(axes, frame, value, columns)
         else:
             _draw_lines(axes, frame, value, columns[0], series)
+
+    return svg_of(draw, height)
+
+
+def svg_of(draw: Callable[[Axes], None], height: float) -> str:
+    """Return a picture of the docs' width, and a height in inches, as SVG text."""
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=(7, height), layout="constrained")
+        axes = figure.subplots()
+        axes.spines[["top", "right"]].set_visible(False)
+        draw(axes)
         picture = io.StringIO()
         figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
     svg = picture.getvalue().replace("#000000", "var(--ink)").replace("#ffffff", "var(--paper)")
@@ -65,7 +74,7 @@ def _svg(frame: pd.DataFrame, kind: str, value: str, columns: list[str], series:
 
 def _draw_bars(axes: Axes, frame: pd.DataFrame, value: str, columns: list[str]) -> None:
     places = range(len(frame))
-    axes.barh(places, frame[value], color=_HUES[0], height=0.6)
+    axes.barh(places, frame[value], color=HUES[0], height=0.6)
     axes.set_yticks(places, ["  ".join(map(_short, row)) for row in frame[columns].itertuples(index=False)])
     axes.invert_yaxis()
     _name_axis(axes.xaxis, value)
@@ -73,7 +82,7 @@ def _draw_bars(axes: Axes, frame: pd.DataFrame, value: str, columns: list[str]) 
 
 def _draw_lines(axes: Axes, frame: pd.DataFrame, value: str, time: str, series: str | None) -> None:
     parts = frame.groupby(series) if series else [(None, frame)]
-    for (name, rows), hue in zip(parts, _HUES, strict=False):
+    for (name, rows), hue in zip(parts, HUES, strict=False):
         axes.plot(rows[time], rows[value], color=hue, marker="o", markersize=3, label=name)
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import AT, Json, SeveralAt
+from holderlake.entities.kinds import LEAST_CONFIDENCE
 from holderlake.units import counted
 
 app = typer.Typer(help="Index, analyse, check and repair the engine's store of transfers.", no_args_is_help=True)
@@ -70,7 +71,9 @@ def find_wallets(
         Path | None,
         typer.Option(help="A file with addresses that join no wallets, for FILES: address, is_exchange.", exists=True),
     ] = None,
-    preset: Annotated[Literal["two-kinds", "one-kind", "bare-edges"], typer.Option(help="The rule.")] = "two-kinds",
+    confidence: Annotated[
+        float, typer.Option(help="Least confidence of evidence that joins two wallets.", min=0, max=1)
+    ] = LEAST_CONFIDENCE,
     at: SeveralAt = None,
     out: Annotated[
         Path | None,
@@ -91,23 +94,23 @@ def find_wallets(
 
     Example: holderlake store entities --at 2026-06-01
 
-    Example: holderlake store entities edges.parquet --labels labels.parquet --preset bare-edges
+    Example: holderlake store entities edges.parquet --labels labels.parquet --confidence 0.9
     """
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.entities.clusters import FOLDER
-    from holderlake.entities.kinds import PRESETS
+    from holderlake.entities.kinds import KINDS
     from holderlake.entities.links import find_entities, find_on
     from holderlake.entities.sources import file_marks, store_files, store_marks
     from holderlake.local.store import open_own_store
 
-    rule, instants = PRESETS[preset], {to_unix(parse_when(instant)) for instant in at or ()}
+    instants = {to_unix(parse_when(instant)) for instant in at or ()}
     if labels and not files:
         raise typer.BadParameter(
             "your store has its own labels: 'holderlake import labels' adds some", param_hint="--labels"
         )
     if cluster:
         from holderlake.cli.cluster_jobs import opened_engine as cluster_engine
-    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(rule.kinds) + 1)) as bar:
+    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(KINDS) + 1)) as bar:
 
         def advance(note: str) -> None:
             bar.advance(bar.task_ids[0])
@@ -123,17 +126,19 @@ def find_wallets(
                 paths, marks = store_files(store), store_marks(store)
             if cluster:
                 engine = stack.enter_context(cluster_engine(settings))
-                result = find_on(engine, paths, marks, rule, folder, instants, advance)
+                result = find_on(engine, paths, marks, folder, instants, confidence, advance)
             else:
-                result = find_entities(paths, marks, rule, folder, instants, advance=advance)
+                result = find_entities(paths, marks, folder, instants, confidence, advance=advance)
     if not files and out is None:
         shared.load()
     if json:
-        console.as_json({**vars(result), "preset": preset, "folder": str(folder), "instants": max(1, len(instants))})
+        console.as_json(
+            {**vars(result), "confidence": confidence, "folder": str(folder), "instants": max(1, len(instants))}
+        )
         return
     console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in result.links.items()])
     console.out.print(
-        f"Entities: {result.entities:,}, with {counted(result.joined, 'wallet')} (preset {preset}), "
+        f"Entities: {result.entities:,}, with {counted(result.joined, 'wallet')} (confidence {confidence:g} or more), "
         f"from {result.transfers:,} "
         f"transfers between {counted(result.wallets, 'address')}. The results are in {folder}.",
         soft_wrap=True,

@@ -75,7 +75,7 @@ class OwnersOptions(Options):
 
     limit: HolderLimit = Field(default=80, description="Number of top holders.")
     confidence: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.8, description="Least confidence of a join; lower than that of the preset has no effect."
+        default=0.8, description="Least confidence of a join; lower than that of the search has no effect."
     )
     links: Annotated[int, Field(ge=0, le=MAX_TRANSFERS_OF_LINK), PlainInteger] = Field(
         default=5, description="Most links to show of each holder."

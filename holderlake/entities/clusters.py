@@ -28,9 +28,9 @@ _ORDER: Final = [("address", "ascending"), ("confidence", "descending"), ("kind"
 
 @dataclass(frozen=True)
 class Known:
-    """The preset and the instant (UTC) of a search for entities. The instant is None if the transfers have no times."""
+    """The least confidence and the instant (UTC) of a search for entities. The instant is None without times."""
 
-    preset: str
+    confidence: float
     as_of: datetime | None
 
 
@@ -38,7 +38,7 @@ def search_at(folder: Path, at: datetime) -> Known | None:
     """Return the newest search as of an instant at or before ``at``, or else the first one. None if there was none."""
     if not (folder / SEARCHES).exists():
         return None
-    searches = [Known(row["preset"], row["as_of"]) for row in pq.read_table(folder / SEARCHES).to_pylist()]
+    searches = [Known(row["confidence"], row["as_of"]) for row in pq.read_table(folder / SEARCHES).to_pylist()]
     return next(
         (search for search in reversed(searches) if search.as_of is not None and search.as_of <= at), searches[0]
     )

@@ -1,6 +1,6 @@
-"""The kinds of evidence that two wallets have one owner, and presets: named rules that join wallets by their evidence.
+"""The kinds of evidence that two wallets have one owner, and the confidence of each.
 
-Each kind is a file ``sql/evidence/<name>.sql``, whose comment defines the evidence and its confidence.
+Each kind is a file ``sql/evidence/<name>.sql``, whose comment defines the evidence and its levels.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from holderlake.entities.statements import Statement
 class Kind:
     """A kind of evidence.
 
-    Kinds of one ``family`` may show the same fact twice, so they do not confirm each other. ``needs_times`` is True if
-    the evidence needs the time of each transfer. ``in_pairs`` is True if the SQL finds pairs
-    (a, b), whose connected wallets are linked, instead of links.
+    ``confidences`` are those of its levels, 0 to 1, the weakest level first. They are measured:
+    ``python -m benchmarks.clusters --part calibrate`` prints them. Kinds of one ``family`` may show the same fact
+    twice, so they do not confirm each other. ``needs_times`` is True if the evidence needs the time of each transfer.
+    ``in_pairs`` is True if the SQL finds pairs (a, b), whose connected wallets are linked, instead of links.
     """
 
     name: str
     family: str
+    confidences: tuple[float, ...]
     needs_times: bool = True
     in_pairs: bool = False
 
@@ -36,16 +38,24 @@ class Kind:
 
 DISPERSE_TOOLS: Final = ("0xd152f549545093347a162dce210e7293f1452150",)
 """Contracts that pay many receivers for anyone in one transaction: Disperse.app, at one address on most chains."""
+MAX_COUNTERPARTIES: Final = 250
+"""An address that exchanged transfers with more addresses is a hub, and joins no wallets."""
+MAX_WALLETS: Final = 1_000
+"""Joins, the weakest first, that would make an entity of more wallets are dropped: that is a crowd, not an owner."""
+LEAST_CONFIDENCE: Final = 0.5
+"""Confidence from which evidence joins two wallets, unless the user chooses another one: more likely than not."""
+CERTAIN: Final = 0.95
+"""Confidence of evidence that was right in nearly all cases that were measured."""
 KINDS: Final[Mapping[str, Kind]] = {
     kind.name: kind
     for kind in (
-        Kind("direct", "transfers", needs_times=False),
-        Kind("sweep", "transfers"),
-        Kind("first_funder", "funding"),
-        Kind("disperse", "funding", needs_times=False),
-        Kind("funding_chain", "funding"),
-        Kind("deposit", "exchange"),
-        Kind("in_step", "behaviour", in_pairs=True),
+        Kind("direct", "transfers", (0.3, 0.75, 0.95), needs_times=False),
+        Kind("sweep", "transfers", (0.1, 0.95)),
+        Kind("first_funder", "funding", (0.1, 0.7)),
+        Kind("disperse", "funding", (0.1, 0.5), needs_times=False),
+        Kind("funding_chain", "funding", (0.1, 0.95)),
+        Kind("deposit", "exchange", (0.15, 0.85)),
+        Kind("in_step", "behaviour", (0.95,), in_pairs=True),
     )
 }
 """All kinds of evidence by name."""
@@ -56,37 +66,3 @@ def statement(name: str) -> Statement:
     """Return the statement in the file ``name`` of the folder ``sql``."""
     text = files("holderlake.entities").joinpath("sql", f"{name}.sql").read_text("utf-8")
     return Statement(name.rpartition("/")[2], text)
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A rule that joins wallets to entities.
-
-    - ``kinds``: names of the kinds of evidence that count.
-    - ``families``: the fewest families of evidence that must agree on two wallets: 1 or 2.
-    - ``confidence``: the least confidence of a join, 0 to 1. Evidence of confidence p and q has 1 - (1 - p)(1 - q).
-    - ``counterparties``: an address that exchanged transfers with more addresses is a hub, and joins no wallets.
-    """
-
-    name: str
-    kinds: tuple[str, ...] = tuple(KINDS)
-    families: int = 2
-    confidence: float = 0.8
-    counterparties: int = 250
-
-
-PRESETS: Final[Mapping[str, Preset]] = {
-    preset.name: preset
-    for preset in (
-        Preset("two-kinds"),
-        Preset("one-kind", families=1),
-        Preset(  # for pairs of addresses without time, amount and transaction
-            "bare-edges",
-            kinds=("direct",),
-            families=1,
-            confidence=0.3,
-            counterparties=10,
-        ),
-    )
-}
-"""All presets by name."""

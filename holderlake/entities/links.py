@@ -18,11 +18,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.engine.errors import BadSource
 from holderlake.engine.numeric.graph_kernels import components
 from holderlake.entities.duckdb_engine import DuckDbEngine
-from holderlake.entities.files import errors_of, names_of, read_transfers
-from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, Kind, Preset, statement
+from holderlake.entities.files import errors_of, read_transfers
+from holderlake.entities.kinds import (
+    CERTAIN,
+    DISPERSE_TOOLS,
+    KINDS,
+    LEAST_CONFIDENCE,
+    MAX_COUNTERPARTIES,
+    MAX_WALLETS,
+    Kind,
+    statement,
+)
 from holderlake.entities.statements import Engine, Statement, Value
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
@@ -38,11 +46,12 @@ first and last one (UTC; null without times). ``as_of`` is as in ``SEARCHES``, a
 instant.
 """
 ENTITIES: Final = "entities.parquet"
-"""The file of entities: a row for each wallet that the preset joins to another one, sorted by entity.
+"""The file of entities: a row for each wallet that evidence joins to another one, sorted by entity.
 
 ``entity`` is the least address of the entity, ``wallets`` (int64) the number of its wallets, ``confidence`` that of the
-wallet's strongest join, from 0 to 1, and ``kinds`` (list of text) the kinds of evidence that the wallet has. ``preset``
-is the rule, and ``as_of`` the instant as in ``SEARCHES``.
+wallet's strongest join, from 0 to 1, and ``kinds`` (list of text) the kinds of evidence that the wallet has.
+``certain_entity`` is the least address that joins of ``CERTAIN`` confidence connect, null without such a join.
+``as_of`` is the instant as in ``SEARCHES``.
 """
 JOINS: Final = "entity_joins.parquet"
 """The file of joins: pairs of wallets (``address``, ``other``), their ``confidence``, and ``as_of``.
@@ -53,11 +62,10 @@ SEARCHES: Final = "entity_searches.parquet"
 """The file of searches: a row for each instant, in order.
 
 ``as_of`` is the instant (UTC) after which transfers do not count: the last one's if none was given, null without times.
-``preset`` is the rule; ``transfers``, ``entities`` and ``joined`` (wallets of entities) are numbers.
+``confidence`` is the least one of a join; ``transfers``, ``entities`` and ``joined`` (wallets of entities) are numbers.
 """
 MARKED: Final = pa.schema([("address", pa.string()), ("is_exchange", pa.bool_())])
 """Columns of a table of addresses that join no wallets: exchanges, contracts and others with a label."""
-_GROUPS: Final = pa.schema([("id", pa.int64()), ("link", pa.int64()), ("confidence", pa.float64())])
 AnyArray: TypeAlias = npt.NDArray[Any]
 Advance: TypeAlias = Callable[[str], None]
 _TEXT, _NUMBER, _TIME = pa.string(), pa.int64(), pa.timestamp("us")
@@ -91,7 +99,7 @@ _FILES: Final = {
                 ("wallets", _NUMBER),
                 ("confidence", pa.float64()),
                 ("kinds", pa.list_(_TEXT)),
-                ("preset", _TEXT),
+                ("certain_entity", _TEXT),
                 ("as_of", _TIME),
             ]
         ),
@@ -101,7 +109,7 @@ _FILES: Final = {
         pa.schema(
             [
                 ("as_of", _TIME),
-                ("preset", _TEXT),
+                ("confidence", pa.float64()),
                 ("transfers", _NUMBER),
                 ("entities", _NUMBER),
                 ("joined", _NUMBER),
@@ -112,9 +120,9 @@ _FILES: Final = {
 """The files, each with the name of its statement and its schema."""
 _FACTS: Final = (
     "ties",
-    "degrees",
     "payments",
     "passed",
+    "degrees",
     "exchanges",
     "hubs",
     "batches",
@@ -128,15 +136,16 @@ _GROUP_ROWS: Final = 512
 _SPILL: Final = ".entities-"
 _LINK: Final = """
 SELECT
-    '{0}' AS kind,
+    levels.kind,
     CAST(link AS BIGINT) AS link,
     CAST(id AS INTEGER) AS id,
     CAST(through AS INTEGER) AS through,
-    CAST(confidence AS DOUBLE) AS confidence,
+    levels.confidence,
     CAST(transfers AS BIGINT) AS transfers,
     CAST(first_time AS BIGINT) AS first_time,
     CAST(last_time AS BIGINT) AS last_time
-FROM {0}
+FROM {0} AS evidence
+JOIN levels ON levels.kind = '{0}' AND levels.level = evidence.level
 """
 
 
@@ -154,13 +163,13 @@ class Found:
 def find_entities(
     transfers: Sequence[str],
     marked: pa.Table,
-    preset: Preset,
     folder: Path,
     instants: Collection[int] = (),
+    confidence: float = LEAST_CONFIDENCE,
     memory: str = "1500MB",
     advance: Advance = lambda _: None,
 ) -> Found:
-    """Write the evidence in the transfers (``LINKS``) and the entities that the preset makes of it (``ENTITIES``).
+    """Write the evidence in the transfers (``LINKS``) and the entities that it joins (``ENTITIES``).
 
     The work is done in this process, and ``memory`` is DuckDB's limit. The rest is as in ``find_on``.
     """
@@ -171,33 +180,34 @@ def find_entities(
         locked(Path(spilled, SPILL_LOCK)),
         DuckDbEngine(memory, Path(spilled)) as engine,
     ):
-        return find_on(engine, transfers, marked, preset, folder, instants, advance)
+        return find_on(engine, transfers, marked, folder, instants, confidence, advance)
 
 
 def find_on(
     engine: Engine,
     transfers: Sequence[str],
     marked: pa.Table,
-    preset: Preset,
     folder: Path,
     instants: Collection[int] = (),
+    confidence: float = LEAST_CONFIDENCE,
     advance: Advance = lambda _: None,
 ) -> Found:
-    """Write the evidence in the transfers (``LINKS``) and the entities that the preset makes of it, by an engine.
+    """Write the evidence in the transfers (``LINKS``) and the entities that it joins (``ENTITIES``), by an engine.
 
     The transfers are read once for all ``instants`` (unix seconds). Transfers after an instant do not count for it;
     without instants, all count. The result is that of the last instant.
 
     ``transfers`` are files that the engine reads, with ``from_address`` and ``to_address``, and other columns of
     ``engine.records.TRANSFERS`` if they are known. ``marked`` (columns ``MARKED``) are addresses that join no wallets.
-    ``advance`` is called once, and for each instant after each kind and once more, with what is done. Raises
-    ``BadSource`` if a file can't be read, or lacks the addresses, or the times that ``instants`` and two families of
-    evidence need.
+    ``confidence`` is the least one of evidence that joins wallets, 0 to 1. ``advance`` is called once, and for each
+    instant after each kind and once more, with what is done. Raises ``BadSource`` if a file can't be read, or lacks the
+    addresses, or the times that ``instants`` need.
     """
     read_transfers(engine, transfers, max(instants, default=None))
     engine.register("marked", marked.cast(MARKED))
     engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
-    engine.register("kinds", pa.table({"kind": list(KINDS), "family": [kind.family for kind in KINDS.values()]}))
+    levels = [(kind.name, level, p) for kind in KINDS.values() for level, p in enumerate(kind.confidences, 1)]
+    engine.register("levels", pa.table(list(zip(*levels, strict=True)), ["kind", "level", "confidence"]))
     with errors_of(transfers):
         for name in ("wallets", "tokens", "every_move"):
             engine.run(statement(f"transfers/{name}"), {}, keep=True)
@@ -206,19 +216,18 @@ def find_on(
     moves = _only(
         engine, "SELECT count(*) AS rows, count(block_time) AS timed, max(block_time) AS last FROM every_move"
     )
-    if moves["rows"] and not moves["timed"] and preset.families > 1:
-        raise BadSource(f"{names_of(transfers)} has no times (block_time): use the preset one-kind or bare-edges")
+    # without times, all kinds see the same transfers, so they do not confirm each other
+    families = [kind.family if moves["timed"] else "" for kind in KINDS.values()]
+    engine.register("kinds", pa.table({"kind": list(KINDS), "family": families}))
     with _replaced(folder) as writers:
         for instant in sorted(set(instants)) or (None,):
             values: dict[str, Value] = {
                 "until": instant,
                 "as_of": moves["last"] if instant is None else instant,
-                "preset": preset.name,
-                "counterparties": preset.counterparties,
-                "families": preset.families,
-                "confidence": preset.confidence,
+                "counterparties": MAX_COUNTERPARTIES,
+                "confidence": confidence,
             }
-            _search(engine, preset, values, bool(moves["timed"]), advance)
+            _search(engine, values, bool(moves["timed"]), advance)
             for name, (query, schema) in _FILES.items():
                 for rows in _batches(engine.rows(statement(f"results/{query}"), values)):
                     writers[name].write_table(_exact(rows, schema), _GROUP_ROWS)
@@ -250,52 +259,50 @@ def _replaced(folder: Path) -> Iterator[dict[str, pq.ParquetWriter]]:
         (folder / SEARCHES).unlink(missing_ok=True)
 
 
-def _search(engine: Engine, preset: Preset, values: Mapping[str, Value], timed: bool, advance: Advance) -> None:
+def _search(engine: Engine, values: Mapping[str, Value], timed: bool, advance: Advance) -> None:
     """Make the views ``links``, ``joins`` and ``members`` of the transfers up to an instant."""
     engine.run(statement("facts/moves"), values)
     for name in _FACTS:
         engine.run(statement(f"facts/{name}"), values, keep=True)
     selects = []
-    for kind in map(KINDS.__getitem__, preset.kinds):
+    for kind in KINDS.values():
         if timed or not kind.needs_times:
-            _find(engine, kind)
+            _find(engine, kind, values)
             selects.append(_LINK.format(kind.name))
         advance(kind.name)
     engine.run(Statement("links", "UNION ALL".join(selects)), {})
-    engine.run(statement("results/joins"), values, keep=True)
+    engine.run(statement("results/possible_joins"), values, keep=True)
+    engine.register("joins", without_crowds(engine.table("possible_joins")))
     engine.register("members", _components(engine, "joins"))
+    engine.run(Statement("certain_joins", "SELECT a, b FROM joins WHERE confidence >= $certain"), {"certain": CERTAIN})
+    engine.register("certain_members", _components(engine, "certain_joins"))
 
 
-def _find(engine: Engine, kind: Kind) -> None:
+def _find(engine: Engine, kind: Kind, values: Mapping[str, Value]) -> None:
     """Make the view of the links of one kind."""
     if not kind.in_pairs:
-        engine.run(kind.statement, {}, keep=True)
+        engine.run(kind.statement, values, keep=True)
         return
-    engine.run(Statement("pairs", kind.statement.text), {}, keep=True)
-    engine.run(Statement("strengths", "SELECT a, b, confidence FROM pairs"), {})
-    engine.register("groups", groups_by_confidence(engine.table("strengths")))
+    engine.run(Statement("pairs", kind.statement.text), values, keep=True)
+    engine.register("groups", _components(engine, "pairs"))
     engine.run(Statement(kind.name, statement("facts/groups").text), {}, keep=True)
 
 
-def groups_by_confidence(pairs: pa.Table) -> pa.Table:
-    """Return the groups of wallets that pairs (``a``, ``b``, ``confidence``) of at least a confidence connect.
+def without_crowds(joins: pa.Table) -> pa.Table:
+    """Return joins (``a``, ``b``, ``confidence``) without those that connect a crowd of more than ``MAX_WALLETS``.
 
-    The result has a row for each wallet (``id``) of a group: ``link`` is the group's number, and ``confidence`` that of
-    its pairs. A group that pairs of a higher confidence connect too is not repeated.
+    All joins of a confidence that connect a crowd are dropped, from the highest confidence down: so the result does not
+    depend on the order of rows, and joins of at least any confidence connect no crowd.
     """
-    wallets_a, wallets_b, confidence = (pairs[name].to_numpy() for name in ("a", "b", "confidence"))
-    levels = np.unique(confidence)[::-1]
-    group_sizes = np.zeros(1 + max(wallets_a.max(initial=-1), wallets_b.max(initial=-1)), np.int64)
-    tables: list[pa.Table] = []
-    for place, level in enumerate(levels.tolist()):
-        is_strong = confidence >= level
-        ids, roots = connected(wallets_a[is_strong], wallets_b[is_strong])
-        _, group, counts = np.unique(roots, return_inverse=True, return_counts=True)
-        is_new = counts[group] > group_sizes[ids]
-        group_sizes[ids] = counts[group]
-        links = roots[is_new].astype(np.int64) * len(levels) + place
-        tables.append(pa.table([ids[is_new], links, np.full(len(links), level)], _GROUPS))
-    return pa.concat_tables(tables or [_GROUPS.empty_table()])
+    wallets_a, wallets_b, confidence = (joins[name].to_numpy() for name in ("a", "b", "confidence"))
+    is_kept = np.zeros(len(confidence), np.bool_)
+    for level in np.unique(confidence)[::-1]:
+        is_kept |= confidence == level
+        wallets, roots = connected(wallets_a[is_kept], wallets_b[is_kept])
+        _, entity, sizes = np.unique(roots, return_inverse=True, return_counts=True)
+        places = np.searchsorted(wallets, wallets_a[is_kept])
+        is_kept[is_kept] = (sizes[entity[places]] <= MAX_WALLETS) | (confidence[is_kept] > level)
+    return joins.filter(pa.array(is_kept))
 
 
 def _components(engine: Engine, pairs: str) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from holderlake.contract.times import partition_text
 from holderlake.explorer.published import Reader
 
 Columns = dict[str, list[Any]]
@@ -49,22 +50,29 @@ def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
 
 
 def token_map(
-    reader: Reader, chain: str, token: str, at: datetime, added_addresses: Sequence[str] = ()
+    reader: Reader, chain: str, token: str, at: datetime | None = None, added_addresses: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a token's map as of the instant ``at``: nodes, links, clusters and failures, by name.
+    """Return a token's map as of the instant ``at``, or the newest: nodes, links, clusters and failures, by name.
+
+    The text ``at`` is its instant. A token without maps and holders has nothing.
 
     The ``added_addresses`` become nodes, with links from the transfers of the own store.
 
     ``failures`` has the requests for the map that failed. ``links`` is packed to make the JSON smaller: a text column
     has two lists. ``values`` are the distinct texts, ``at`` is the index of each row's text.
     """
-    subject = {"chain": chain, "token": token, "at": at}
+    subject: dict[str, Any] = {"chain": chain, "token": token}
+    instant = at or _query(reader, "newest", **subject)["at"][0]
+    if instant is None:
+        return {}
+    subject["at"] = instant
     parts = {part: _query(reader, part, **subject) for part in ("clusters", "failures")}
     links = reader.query(_sql("links"), subject)
     if added_addresses:
         added_links = reader.query(_sql("added_links"), subject | {"added": list(added_addresses)})
         links = pa.concat_tables([links, added_links.cast(links.schema)])
-    return parts | {"nodes": _query(reader, "nodes", **subject, added=list(added_addresses)), "links": _packed(links)}
+    nodes = _query(reader, "nodes", **subject, added=list(added_addresses))
+    return parts | {"at": partition_text(instant), "nodes": nodes, "links": _packed(links)}
 
 
 def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
@@ -75,6 +83,17 @@ def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
     """
     subject = {"chain": chain, "token": token}
     return {"nodes": _query(reader, "drawn", **subject), "links": _packed(reader.query(_sql("ties"), subject))}
+
+
+def owners(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
+    """Return two tables about the owners of a token's holders as of the instant ``at``, by name.
+
+    ``wallets`` has the holders that have one owner with others, packed as in ``token_map``. ``figures`` has the
+    concentration by wallet and by owner. Only transfers of an own store are known.
+    """
+    subject = {"chain": chain, "token": token, "at": at}
+    wallets = reader.query(_sql("owners"), subject)
+    return {"wallets": _packed(wallets), "figures": _query(reader, "by_owner", **subject)}
 
 
 def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at: datetime) -> Columns:

@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holderlake.contract.chains import explorer_pages, normalise_address
 from holderlake.contract.times import parse_when
+from holderlake.engine.errors import UnusableStore
 from holderlake.explorer import answers
 from holderlake.explorer.published import Published, Reader
 from holderlake.service.runtime.protocol import limited_protocol
@@ -85,8 +86,8 @@ class PageOptions:
 
     ``links`` has the pages of block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the
     place of the value; known chains have pages without them. ``sites`` are the origins that may show the page in a
-    frame. ``rename`` stores the name (the second text) of an address, and removes it if it is empty; if it is None, the
-    page only reads.
+    frame. ``rename`` stores the name (the second text) of an address, and removes it if it is empty; it raises
+    ``UnusableStore`` if the store is locked, for example by an import. If it is None, the page only reads.
     """
 
     links: Links = field(default_factory=dict)
@@ -114,6 +115,7 @@ def create_app(warehouse: Warehouse, names: Collection[str] = (), options: PageO
     kinds: tuple[Literal["address"], Literal["transaction"]] = ("address", "transaction")
     app.state.links = {kind: explorer_pages(kind) | options.links.get(kind, {}) for kind in kinds}
     app.add_exception_handler(WarehouseError, _unavailable)
+    app.add_exception_handler(UnusableStore, _not_stored)
     app.include_router(routes)
     app.mount("/", StaticFiles(directory=STATIC, html=True))
     return app
@@ -132,8 +134,8 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 
 
 @routes.get("/map")
-def token_map(request: Request, chain: _Text, token: _Token, at: _When, add: _Addresses = "") -> Response:
-    """Return a token's map as of the instant ``at``. ``add`` names more addresses, with commas between them."""
+def token_map(request: Request, chain: _Text, token: _Token, at: _When | None = None, add: _Addresses = "") -> Response:
+    """Return a token's map as of ``at``, or the newest. ``add`` names more addresses, with commas between them."""
     addresses = [normalise_address(address) for address in add.split(",") if address.strip()]
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, addresses))
 
@@ -142,6 +144,12 @@ def token_map(request: Request, chain: _Text, token: _Token, at: _When, add: _Ad
 def past(request: Request, chain: _Text, token: _Token) -> Response:
     """Return the nodes and links of all maps of a token, from which the page computes positions."""
     return _answer(request, lambda reader: answers.past(reader, chain, token))
+
+
+@routes.get("/owners")
+def owners(request: Request, chain: _Text, token: _Token, at: _When) -> Response:
+    """Return the wallets that have one owner with other holders as of ``at``, and the concentration by owner."""
+    return _answer(request, lambda reader: answers.owners(reader, chain, token, at))
 
 
 @routes.get("/transfers")
@@ -215,6 +223,10 @@ def _headers(version: str) -> dict[str, str]:
 
 async def _unavailable(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 503)
+
+
+async def _not_stored(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": f"The name was not stored: {error}"}, 409)
 
 
 class Guard:

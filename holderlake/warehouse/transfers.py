@@ -187,12 +187,13 @@ SELECT
 WHERE false;
 CREATE OR REPLACE VIEW _internal.entity_searches AS
 SELECT
-    NULL::TIMESTAMP AS as_of, '' AS preset, 0::BIGINT AS transfers, 0::BIGINT AS entities, 0::BIGINT AS joined
+    NULL::TIMESTAMP AS as_of, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers, 0::BIGINT AS entities,
+    0::BIGINT AS joined
 WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_entities AS
 SELECT
     '' AS entity, '' AS address, 0::BIGINT AS wallets, 0.0::DOUBLE AS confidence, ['']::VARCHAR[] AS kinds,
-    '' AS preset, NULL::TIMESTAMP AS as_of
+    '' AS certain_entity, NULL::TIMESTAMP AS as_of
 WHERE false;
 """
 

@@ -16,9 +16,10 @@ from pyarrow.fs import FileSystem
 from holderlake.cluster.build import build
 from holderlake.cluster.tasks import Workers
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import TRANSFERS, ImportReport, Rules
+from holderlake.engine.records import TRANSFERS, ImportReport
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from tests.cluster.conftest import Asking, Tables

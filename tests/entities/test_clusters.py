@@ -12,11 +12,9 @@ import pytest
 from benchmarks.worlds import make_world
 from holderlake.contract.times import from_unix
 from holderlake.entities.clusters import Known, entities_among, links_of, search_at
-from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import LINKS, find_entities
 from tests.entities.transfers import entities, marks, paid
 
-ONE = PRESETS["one-kind"]
 MOST = 3
 
 
@@ -33,7 +31,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "world.parquet"
     pq.write_table(world.table(), path)
     times = sorted(world.table()["block_time"].to_pylist())
-    find_entities([str(path)], marks(world.hot), ONE, folder, [times[len(times) // 2], times[-1]])
+    find_entities([str(path)], marks(world.hot), folder, [times[len(times) // 2], times[-1]])
     assert pq.read_metadata(folder / LINKS).num_row_groups > 4
     return folder
 
@@ -65,9 +63,9 @@ def test_a_new_search_is_read_at_once(tmp_path: Path) -> None:
     def among() -> list[list[str]]:
         return entities_among(tmp_path, newest(tmp_path), ["a", "b", "c"], 0.5)
 
-    entities(tmp_path, [paid("a", one, 10, tx="t") for one in "bcde"], ONE)
+    entities(tmp_path, [paid("a", one, 10, tx="t") for one in "bcde"])
     before = among(), links_of(tmp_path, newest(tmp_path), ["a"], MOST).num_rows
-    entities(tmp_path, [paid("z", one, 10, tx="t") for one in "bcde"], ONE)
+    entities(tmp_path, [paid("z", one, 10, tx="t") for one in "bcde"])
     assert before[0] == [["a", "b", "c"]]
     assert among() == [["b", "c"]]
     assert before[1] > 0

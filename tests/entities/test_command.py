@@ -30,7 +30,7 @@ ROWS = [
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home whose store has four wallets of one owner."""
+    """A home whose store has four wallets of one owner, who use a contract with a label."""
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     known = {
@@ -44,6 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = [known | row | {"log_index": number} for number, row in enumerate(ROWS)]
     with Store(tmp_path / "engine") as store:
         store.add_transfers(pa.Table.from_pylist(rows, TRANSFERS), "test")
+        store.add_labels([Label(APP, "eth", "s", "App")])
     return tmp_path
 
 
@@ -54,11 +55,11 @@ def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path
     ended = CliRunner().invoke(app, ["store", "entities", "--json"])
     assert ended.exit_code == 0, ended.output
     report = json.loads(ended.stdout)
-    assert (report["entities"], report["joined"], report["links"]["disperse"]) == (1, 3, 1)
+    assert (report["entities"], report["joined"], report["links"]["disperse"]) == (1, 4, 1)
     warehouse.load(Lake(home / "lake"))
     found = warehouse.query("SELECT entity, address, kinds FROM entities ORDER BY address").to_pylist()
-    assert [(row["entity"], row["address"]) for row in found] == [(WALLETS[0], one) for one in WALLETS]
-    assert found[0]["kinds"] == ["direct", "disperse", "first_funder", "in_step"]
+    assert [(row["entity"], row["address"]) for row in found] == [(WALLETS[0], one) for one in (*WALLETS, OWNER)]
+    assert found[0]["kinds"] == ["disperse", "first_funder", "in_step"]
     behind = warehouse.query(f"SELECT kind, from_address FROM link_transfers('{WALLETS[1]}')").to_pylist()
     funding = {(row["kind"], row["from_address"]) for row in behind if row["kind"] != "direct"}
     assert funding == {("disperse", OWNER), ("first_funder", OWNER)}
@@ -115,14 +116,18 @@ def test_complete_balances_by_owner_have_figures_of_wallets_and_of_owners(home: 
         "SELECT holders, number, round(top_10_share, 9), round(gini_index, 9), round(herfindahl_hirschman_index, 9), "
         "nakamoto_coefficient FROM concentration_by_owner('0xt', '2026-05-01') ORDER BY holders",
     )
-    assert figures == [("owners", 2, 1.0, 0.25, 0.625, 1), ("wallets", 3, 1.0, 0.166666667, 0.375, 1)]
+    assert figures == [
+        ("certain owners", 2, 1.0, 0.25, 0.625, 1),
+        ("owners", 2, 1.0, 0.25, 0.625, 1),
+        ("wallets", 3, 1.0, 0.166666667, 0.375, 1),
+    ]
 
 
 def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: Path) -> None:
     path = write(home, ROWS)
-    ended = CliRunner().invoke(app, ["store", "entities", path, "--out", "found", "--preset", "one-kind"])
+    ended = CliRunner().invoke(app, ["store", "entities", path, "--out", "found", "--confidence", "0.6"])
     assert ended.exit_code == 0, ended.output
-    assert "Entities: 1, with 4 wallets (preset one-kind)" in ended.stdout
+    assert "Entities: 1, with 5 wallets (confidence 0.6 or more)" in ended.stdout
     assert sorted(file.name for file in (home / "found").iterdir()) == [
         "cluster_links.parquet",
         "entities.parquet",

@@ -2,42 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from holderlake.contract.times import to_unix
-from holderlake.entities.kinds import DISPERSE_TOOLS, PRESETS
-from tests.entities.transfers import entities, linked, links, paid
+from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS
+from tests.entities.transfers import Row, linked, links, paid
 
 DAY = 24 * 60
 WALLETS = ("w1", "w2", "w3", "w4")
 
 
-def test_several_transfers_in_any_direction_are_stronger_than_one(tmp_path: Path) -> None:
-    rows = [
-        *(paid("exchange", one, 0) for one in (*WALLETS, "w5", "w6")),
-        paid("w1", "w2", 10),
-        paid("w2", "w1", 20),
-        paid("w3", "w4", 10),
-        paid("w5", "w6", 10),
-        paid("w5", "w6", 11),
-    ]
-    found = {row["address"]: row for row in linked(tmp_path, rows, ["exchange"]) if row["kind"] == "direct"}
-    assert {address: row["confidence"] for address, row in found.items()} == {
-        "w1": 0.5,
-        "w2": 0.5,
-        "w3": 0.3,
-        "w4": 0.3,
-        "w5": 0.5,
-        "w6": 0.5,
+DIRECT = KINDS["direct"].confidences
+
+
+def direct(folder: Path, rows: list[Row], exchanges: Sequence[str] = ()) -> dict[tuple[str, str], int]:
+    """Return the level of direct evidence of each pair of wallets that has some."""
+    return {
+        (row["through"], row["address"]): DIRECT.index(row["confidence"]) + 1
+        for row in linked(folder, rows, exchanges)
+        if row["kind"] == "direct" and row["through"] < row["address"]
     }
-    assert (found["w1"]["through"], found["w1"]["transfers"]) == ("w2", 2)
+
+
+def test_direct_transfers_of_customers_of_an_exchange_are_weak_evidence(tmp_path: Path) -> None:
+    rows = [paid("w1", "w2", 10), paid("w2", "w1", 20), paid("w3", "w4", 10)]
+    assert set(direct(tmp_path, rows).values()) <= {3}
+    paid_first = [paid("exchange", one, 0) for one in WALLETS]
+    assert direct(tmp_path, [*paid_first, *rows], ["exchange"]) == {("w1", "w2"): 1, ("w3", "w4"): 1}
+
+
+def test_a_direct_link_has_the_transfers_of_both_directions(tmp_path: Path) -> None:
+    rows = [paid("exchange", "w1", 0), paid("exchange", "w2", 0), paid("w1", "w2", 10), paid("w2", "w1", 20)]
+    (found,) = (
+        row for row in linked(tmp_path, rows, ["exchange"]) if row["address"] == "w1" and row["kind"] == "direct"
+    )
+    assert (found["through"], found["transfers"]) == ("w2", 2)
+
+
+@pytest.mark.parametrize(
+    ("others", "shared", "transfers", "level"),
+    [
+        (9, 0, 1, 2),
+        (10, 0, 1, 1),
+        (19, 1, 1, 2),
+        (20, 1, 1, 1),
+        (49, 3, 1, 2),
+        (49, 2, 1, 1),
+        (99, 0, 5, 2),
+        (99, 0, 4, 1),
+    ],
+)
+def test_wallets_that_meet_few_others_are_strong_evidence(
+    tmp_path: Path, others: int, shared: int, transfers: int, level: int
+) -> None:
+    """Both wallets have ``others`` counterparties besides each other, of which they share some."""
+    bare = [
+        *({"from_address": "a", "to_address": "b"} for _ in range(transfers)),
+        *({"from_address": one, "to_address": f"shared {number}"} for one in "ab" for number in range(shared)),
+        *({"from_address": one, "to_address": f"{one} {number}"} for one in "ab" for number in range(others - shared)),
+    ]
+    assert direct(tmp_path, bare)["a", "b"] == level
+
+
+def test_a_wallet_that_meets_one_other_belongs_to_it(tmp_path: Path) -> None:
+    bare = [{"from_address": "owner", "to_address": f"leaf {number}"} for number in range(40)]
+    assert set(direct(tmp_path, bare).values()) == {2}
+    busy = [*bare, *({"from_address": "leaf 0", "to_address": f"leaf {number}"} for number in range(1, 40))]
+    assert direct(tmp_path, busy)["leaf 0", "owner"] == 2, "they share 39"
+    shop = [*(paid("exchange", f"w{one}", 0) for one in range(40)), *(paid(f"w{one}", "shop", 9) for one in range(40))]
+    assert set(direct(tmp_path, shop, ["exchange"]).values()) == {1}, "customers of a shop"
 
 
 def test_a_funder_sends_funding_and_gets_direct_evidence_back(tmp_path: Path) -> None:
     rows = [paid("exchange", "owner", 0), paid("owner", "w1", 10), paid("owner", "w2", 20), paid("owner", "w2", 30)]
     rows.append(paid("w1", "owner", 40))
     assert links(tmp_path, rows, "direct", ["exchange"]) == [{"owner", "w1"}]
-    assert links(tmp_path, rows, "first_funder") == [{"owner", "w1", "w2"}]
+    assert links(tmp_path, rows, "first_funder", ["exchange"]) == [{"owner", "w1", "w2"}]
 
 
 def test_a_transfer_of_zero_is_no_evidence(tmp_path: Path) -> None:
@@ -168,7 +211,7 @@ def test_a_known_disperse_tool_pays_for_others_whoever_they_are(tmp_path: Path) 
 
 def test_a_coin_of_one_chain_does_not_hide_the_funding_of_another(tmp_path: Path) -> None:
     rows = [paid("owner", one, 10, token="0xt") | {"chain": "base"} for one in WALLETS]
-    assert links(tmp_path, [*rows, paid("a", "b", 10)], "first_funder") == [{"owner", *WALLETS}]
+    assert links(tmp_path, [*rows, paid("a", "b", 10)], "first_funder", ["a"]) == [{"owner", *WALLETS}]
 
 
 def test_times_of_direct_evidence_are_those_of_the_transfers_that_count(tmp_path: Path) -> None:
@@ -204,14 +247,12 @@ def test_a_busy_address_with_another_label_is_no_exchange(tmp_path: Path) -> Non
     assert links(tmp_path, rows, "deposit", marked=["sink"]) == []
 
 
-def test_wallets_that_rarely_act_together_are_linked_with_less_confidence(tmp_path: Path) -> None:
-    often = [paid(one, "app", 100 * turn, token="0x1") for turn in range(8) for one in ("a", "b")]
-    often += [paid(one, "game", 100 * turn + 50, token="0x1") for turn in range(8) for one in ("c", "d")]
-    rows = [*often, *(paid(one, "shop", 5_000 + 100 * turn, token="0x1") for turn in range(3) for one in ("b", "c"))]
-    found = [row for row in linked(tmp_path, rows) if row["kind"] == "in_step"]
-    groups = {(row["confidence"], *(one["address"] for one in found if one["link"] == row["link"])) for row in found}
-    assert groups == {(0.95, "a", "b"), (0.95, "c", "d"), (0.75, "a", "b", "c", "d")}
-    assert entities(tmp_path, rows, PRESETS["one-kind"]) == [{"a", "b"}, {"c", "d"}]
+def test_wallets_that_act_in_step_with_others_are_one_group(tmp_path: Path) -> None:
+    rows = [paid(one, "app", 100 * turn, token="0x1") for turn in range(8) for one in ("a", "b")]
+    rows += [paid(one, "game", 100 * turn + 50, token="0x1") for turn in range(8) for one in ("c", "d")]
+    assert links(tmp_path, rows, "in_step") == [{"a", "b"}, {"c", "d"}]
+    rows += [paid(one, "shop", 5_000 + 100 * turn, token="0x1") for turn in range(4) for one in ("b", "c")]
+    assert links(tmp_path, rows, "in_step") == [{"a", "b", "c", "d"}]
 
 
 def test_a_link_in_step_counts_the_acts_of_one_wallet(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.entities.kinds import PRESETS, Preset
+from holderlake.entities.kinds import LEAST_CONFIDENCE
 from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
 
 Row = dict[str, Any]
@@ -53,14 +53,16 @@ def linked(
     folder: Path, rows: Iterable[Row], exchanges: Sequence[str] = (), marked: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Return all rows of links."""
-    find_entities([write(folder, rows)], marks(exchanges, marked), PRESETS["one-kind"], folder)
+    find_entities([write(folder, rows)], marks(exchanges, marked), folder)
     return pq.read_table(folder / LINKS).to_pylist()
 
 
-def entities(folder: Path, rows: Iterable[Row], preset: Preset, until: int | None = None) -> list[set[str]]:
+def entities(
+    folder: Path, rows: Iterable[Row], confidence: float = LEAST_CONFIDENCE, until: int | None = None
+) -> list[set[str]]:
     """Return the wallets of each entity. ``until`` is in minutes."""
     instants = [] if until is None else [until * 60]
-    find_entities([write(folder, rows)], MARKED.empty_table(), preset, folder, instants)
+    find_entities([write(folder, rows)], MARKED.empty_table(), folder, instants, confidence)
     groups: dict[str, set[str]] = defaultdict(set)
     for row in pq.read_table(folder / ENTITIES).to_pylist():
         groups[row["entity"]].add(row["address"])

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC
 from pathlib import Path
 
-from holderlake.explorer.answers import history
+from holderlake.contract.times import to_unix
+from holderlake.engine.records import Label
+from holderlake.engine.store.store import Store
+from holderlake.explorer.answers import history, token_map, tokens
 from holderlake.explorer.published import Published
 from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, rows, write, write_holders
 
@@ -24,3 +28,37 @@ def test_a_history_has_the_end_of_the_data_and_the_instants_after_it(tmp_path: P
     assert quiet["token"]["data_end"] == [int(DAYS[1].replace(tzinfo=UTC).timestamp())]
     assert quiet["instants"]["days_after_data"] == [None, 19]
     assert (busy["token"]["data_end"], busy["instants"]["days_after_data"]) == ([None], [None, None])
+
+
+def test_own_name_of_the_date_comes_before_the_fetched_one(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
+    held = [{"token_address": "0xt", "rank": 1, "address": "0xa", "label": "Theirs"}]
+    for day in (DAYS[0], DAYS[10], DAYS[20]):
+        write(lake, "holders", "eth", day, {"holders": rows("holders", "eth", day, held)}, {"0xt"})
+    begin, end = to_unix(DAYS[5]), to_unix(DAYS[15])
+    with Store(tmp_path / "engine") as store:
+        store.add_labels([Label("0xa", None, "mine", "Ours", valid_from=begin, valid_to=end)])
+    warehouse.load(lake)
+    with Published(warehouse).reader() as reader:
+        names = [token_map(reader, "eth", "0xt", day)["nodes"]["label"] for day in (DAYS[0], DAYS[10], DAYS[20])]
+    assert names == [["Theirs"], ["Ours"], ["Theirs"]]
+
+
+def test_search_finds_a_wallet_by_its_own_name_only(tmp_path: Path) -> None:
+    """The fetched name is not shown, so it finds nothing."""
+    lake = Lake(tmp_path / "lake")
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
+    held = [
+        {"token_address": "0xt", "rank": 1, "address": "0xa", "label": "Theirs", "share": 0.2},
+        {"token_address": "0xt", "rank": 2, "address": "0xb", "share": 0.1},
+    ]
+    write(lake, "holders", "eth", DAYS[0], {"holders": rows("holders", "eth", DAYS[0], held)}, {"0xt"})
+    with Store(tmp_path / "engine") as store:
+        store.add_labels([Label("0xa", None, "mine", "Ours"), Label("0xb", None, "mine", "Also ours")])
+    warehouse.load(lake)
+    with Published(warehouse).reader() as reader:
+        ours, also, theirs = (tokens(reader, text) for text in ("ours", "also ours", "theirs"))
+    assert (ours["wallet"], ours["wallet_label"], ours["share"]) == (["0xa"], ["Ours"], [0.2])
+    assert (also["wallet"], also["wallet_label"]) == (["0xb"], ["Also ours"])
+    assert theirs["chain"] == []

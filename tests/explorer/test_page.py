@@ -18,6 +18,7 @@ import pytest
 from tests.browser import PHONE, chromium, expect, opened_browser
 from tests.explorer.serving import built_with, exploring
 from tests.explorer.world import (
+    AMOUNTS,
     BURNT,
     CROWD,
     EXCHANGE,
@@ -29,10 +30,13 @@ from tests.explorer.world import (
     MAGIC,
     MAPLESS,
     NEWCOMER,
+    OWNED,
     STRANGER,
     TEAM,
     TIDE,
+    WALLETS,
     WHALE,
+    add_owners,
     fill,
 )
 from tests.explorer.world import address as numbered
@@ -48,7 +52,7 @@ BUBBLES = "() => document.getElementById('map').bubbles()"
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chromium()
     home = tmp_path_factory.mktemp("world")
-    fill(home, with_edges=True)
+    add_owners(home, fill(home, with_edges=True))
     pages = {"HOLDERLAKE_EXPLORER__TRANSACTION_LINKS": '{"eth": "https://scan.example/tx/{value}"}'}
     with exploring(home, **pages) as address:
         yield address
@@ -663,6 +667,52 @@ def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, 
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
+def test_wallets_of_one_owner_are_one_bubble_by_choice(open_page: Open) -> None:
+    page = open_page(of(OWNED))
+    by_wallet = world(page)
+    page.get_by_label("holders by owner").check()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(by_wallet) - 2}")
+    by_owner = world(page)
+    owner = by_owner.keys() & {*WALLETS}
+    together = sum(AMOUNTS[one] for one in WALLETS) / 1_000
+    assert by_owner[owner.pop()][2] == pytest.approx(120 * math.sqrt(together))
+    assert by_owner.keys() - {*WALLETS} == by_wallet.keys() - {*WALLETS}
+
+
+def test_card_of_an_owner_lists_its_wallets_with_their_confidence(open_page: Open) -> None:
+    page = open_page(of(OWNED, f"&owners=&node={WALLETS[2]}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.get_by_role("heading", level=2)).to_have_text("One owner, 4 wallets")
+    expect(card).to_contain_text("18.0% of the supply")
+    wallets = card.get_by_role("table").first.get_by_role("row")
+    expect(wallets).to_have_count(1 + len(WALLETS))
+    for row, wallet, share in zip(wallets.all()[1:], WALLETS, ("6.00%", "5.00%", "4.00%", "3.00%"), strict=True):
+        expect(row.get_by_title(wallet)).to_be_visible()
+        expect(row).to_contain_text(share)
+        expect(row).to_contain_text(re.compile(r"paid in one transaction, .*act in the same minutes\s*98%"))
+    expect(card.get_by_role("table").last.get_by_role("row")).to_have_count(
+        2
+    )  # the link between its wallets is left out
+
+
+def test_concentration_is_given_by_wallet_and_by_owner(open_page: Open) -> None:
+    page = open_page(of(OWNED, "&owners="))
+    figures = page.get_by_role("table", name="By wallet and by owner").get_by_role("row")
+    wallets = sorted(AMOUNTS.values(), reverse=True)
+    owned = [AMOUNTS[one] for one in WALLETS]
+    owners = sorted([*(amount for amount in wallets if amount not in owned), sum(owned)], reverse=True)
+    expect(figures.nth(1)).to_have_text(f"Holders{len(wallets)}{len(owners)}")
+    expect(figures.nth(2)).to_have_text(f"Top 10{sum(wallets[:10]) / 10:.1f}%{sum(owners[:10]) / 10:.1f}%")
+    fewest = [next(n for n in range(20) if sum(amounts[:n]) >= 500) for amounts in (wallets, owners)]
+    expect(figures.nth(5)).to_have_text(f"Nakamoto{fewest[0]}{fewest[1]}")
+
+
+def test_holders_by_owner_are_not_offered_without_a_search(open_page: Open) -> None:
+    page = open_page(of(CROWD, "&owners="))
+    expect(page.get_by_label("holders by owner")).to_have_count(0)
+    assert len(page.evaluate(BUBBLES)) == 500
+
+
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     page = open_page(of(TIDE))
     rows = page.get_by_role("tabpanel").locator("tbody tr")
@@ -843,6 +893,17 @@ def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
 
 
+def test_print_is_light_with_map_card_and_table_but_no_controls(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"), color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    for control in ("slider", "combobox", "tablist"):
+        expect(page.get_by_role(control, include_hidden=True).first).not_to_be_visible()
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
+    expect(page.get_by_role("table", name="Holders at")).to_be_visible()
+    assert {one["fill"] for one in page.evaluate(BUBBLES)} >= {"#c3cad1"}
+    assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(28, 33, 39)"
+
+
 class _Framing(SimpleHTTPRequestHandler):
     """Answers each request with a page that shows the explorer in a frame."""
 
@@ -890,4 +951,9 @@ def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_
             expect(card.get_by_role("heading", level=2)).to_have_text(heading)
             rows = warehouse.query("SELECT label FROM stored_labels WHERE address = ?", [WHALE]).to_pylist()
             assert {row["label"] for row in rows} == {name or None}
+            if name:
+                page.get_by_role("combobox").fill(name)
+                found = page.get_by_role("option").first
+                expect(found).to_contain_text(f"{heading} holds 7.00%")
+                page.get_by_role("combobox").press("Escape")
         page.close()

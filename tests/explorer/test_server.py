@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,9 @@ import httpx
 import pytest
 import uvicorn
 
+from holderlake.engine.catalog.catalog import CATALOG
+from holderlake.engine.records import Label
+from holderlake.engine.store.store import Store
 from holderlake.explorer.app import PageOptions, config_of, create_app
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
@@ -95,9 +101,16 @@ def test_amounts_are_exact_however_small_or_large(http: httpx.Client) -> None:
     }
 
 
-@pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-11-01", "chain": "e" * 1_001}, {}])
+@pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-11-01", "chain": "e" * 1_001}, {"at": ""}])
 def test_invalid_parameters_are_refused(http: httpx.Client, query: dict[str, str]) -> None:
     assert http.get("/api/map", params={"chain": "eth", "token": TOKEN} | query).status_code == 422
+
+
+def test_map_without_an_instant_is_the_newest(http: httpx.Client) -> None:
+    newest = fetch(http, "map")
+    assert newest["at"] == "20261103T000000Z"
+    assert newest == fetch(http, "map", at="2026-11-03")
+    assert fetch(http, "map", token="0xnone") == {}
 
 
 def test_unchanged_answer_is_304(http: httpx.Client) -> None:
@@ -148,6 +161,31 @@ def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], stat
 
     assert asyncio.run(post()).status_code == status
     assert names == ([(ONE, "Ann")] if status == 204 else [])
+
+
+def test_name_is_refused_in_a_sentence_while_the_store_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path).close()
+    monkeypatch.setattr("holderlake.engine.catalog.catalog._BUSY_SECONDS", 0.01)
+
+    def rename(address: str, name: str) -> None:
+        with Store(tmp_path) as store:
+            store.add_labels([Label(address, None, "hand", name)])
+
+    app = create_app(Warehouse(Path("none.duckdb")), options=PageOptions(rename=rename))
+
+    async def post() -> httpx.Response:
+        headers = {"Origin": "http://localhost:8015"}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
+            return await page.post("/api/names", json={"address": ONE, "name": "Ann"}, headers=headers)
+
+    with closing(sqlite3.connect(tmp_path / CATALOG)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = asyncio.run(post())
+    assert refused.status_code == 409
+    assert re.fullmatch("The name was not stored: .* is locked by another process; wait .*", refused.json()["detail"])
+    assert asyncio.run(post()).status_code == 204
 
 
 def test_no_name_is_taken_without_consent(http: httpx.Client) -> None:

@@ -12,14 +12,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.tables import amount_columns
 from holderlake.contract.times import to_unix
 from holderlake.engine.store.store import Store
+from holderlake.entities.kinds import PRESETS
+from holderlake.entities.links import MARKED, find_entities
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
 from tests.engine.world import a_token, table
 from tests.engine.world import transfer as raw_transfer
+from tests.entities.transfers import paid
+from tests.entities.transfers import write as write_transfers
 from tests.lakes import failures, rows, transfer, write
 
 INSTANTS: Final = [datetime(2026, month, 1) for month in range(1, 7)]
@@ -32,6 +37,7 @@ MAPLESS: Final = "0x" + "e0" * 20
 HAIRBALL: Final = "0x" + "ba11" * 10
 LONE: Final = "0x" + "10e0" * 10
 BURNT: Final = "0x" + "dead" * 10
+OWNED: Final = "0x" + "0e0e" * 10
 
 RIGHT_TO_LEFT: Final = "\u202e\u05e9\u05dc\u05d5\u05dd gnp.exe"
 EMOJI: Final = "🐳👩‍👩‍👧‍👦" + "z\u0335\u0327\u0322" * 40
@@ -50,6 +56,15 @@ EXACT: Final = Decimal("123456789.000000000000000001")
 
 def address(number: int) -> str:
     return f"0x{number:040x}"
+
+
+WALLETS: Final = [address(60_000 + number) for number in range(4)]
+"""Wallets of one owner. The map of ``OWNED`` has the first three."""
+AMOUNTS: Final = {
+    address(61_000 + place): amount for place, amount in enumerate((100, 95, 90, 85, 80, 78, 76, 74, 72, 70))
+}
+AMOUNTS.update(zip(WALLETS, (60, 50, 40, 30), strict=True))
+"""What each holder of ``OWNED`` has, of 1,000."""
 
 
 def fill(home: Path, with_edges: bool = False) -> Warehouse:
@@ -95,6 +110,34 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
     write(lake, "tokens", "eth", LATEST, {"tokens": _tokens(named)}, set(named))
     warehouse.load(lake)
     return warehouse
+
+
+def add_owners(home: Path, warehouse: Warehouse) -> None:
+    """Add the token ``OWNED`` to a home: its map, its transfers, and the search for owners."""
+    shown = {holder: (amount / 1_000, {}) for holder, amount in AMOUNTS.items() if holder != WALLETS[-1]}
+    other = next(iter(AMOUNTS))
+    links = [transfer(WALLETS[0], WALLETS[1], OWNED, "eth", "5"), transfer(WALLETS[1], other, OWNED, "eth", "7", 2)]
+    lake = Lake(home / "lake")
+    for instant in INSTANTS:
+        made = _map(shown, [([*WALLETS[:2], other], [])], links, 50.0)
+        tables = {
+            name: rows(name, "eth", instant, [{"token_address": OWNED} | row for row in listed])
+            for name, listed in made.items()
+        }
+        write(lake, "maps", "eth", instant, tables, {OWNED})
+    with Store(home / "engine") as store:
+        store.add_tokens([a_token(("eth", OWNED), symbol="SHOAL")])
+        minted = [
+            raw_transfer(f"{ZERO_ADDRESS} -> {one}", amount, token=("eth", OWNED)) for one, amount in AMOUNTS.items()
+        ]
+        store.add_transfers(table(minted), "test")
+    payer, app = address(62_000), address(62_001)
+    rows_of_owner = [paid(payer, one, 10, tx="0xt") for one in WALLETS]
+    rows_of_owner += [paid(one, app, 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS]
+    find_entities(
+        [write_transfers(home, rows_of_owner)], MARKED.empty_table(), PRESETS["two-kinds"], home / "engine" / "entities"
+    )
+    warehouse.load(lake)
 
 
 def _tokens(named: Mapping[str, tuple[str, str]]) -> pa.Table:

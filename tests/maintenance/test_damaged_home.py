@@ -28,8 +28,7 @@ import pytest
 from holderlake.alerts.outbox import Outbox
 from holderlake.cli.main import _expected_errors
 from holderlake.dagster.launch import dagster_instance
-from holderlake.doctor.file_checks import check_files, set_databases_aside
-from holderlake.doctor.finding import Finding
+from holderlake.doctor.file_checks import Finding, check_files, set_databases_aside
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from holderlake.ingest.streams.holders import HOLDERS
@@ -167,8 +166,10 @@ def copy_of(template: Workspace, home: Path) -> Path:
     return stray
 
 
-@pytest.mark.parametrize("damages", [1, DAMAGES])
-def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damages: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "damages"), [(FIRST, 1), *((FIRST + DAMAGES * part // 4, DAMAGES // 4) for part in range(4))]
+)
+def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, first: int, damages: int) -> None:
     expected, charges = figures(template), template.ledger.report("endpoint")
     template.close()
     assert {row.partition(":")[0] for row in expected} == {*TABLES, *OWN_TABLES}
@@ -176,7 +177,7 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damage
         answers = stores.answers(store)
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     failures = []
-    for number in range(FIRST, FIRST + damages):
+    for number in range(first, first + damages):
         home = tmp_path / f"home-{number}"
         stray = copy_of(template, home)
         rng = Random(number)

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ import pytest
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.prices import CREDIT
-from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
+from holderlake.contract.rules import Rules
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.entities.clusters import FOLDER
-from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import find_entities
 from holderlake.entities.sources import store_files, store_marks
 from holderlake.service.billing.keys import Key, KeyStore
@@ -79,8 +79,7 @@ def world_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made.store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
         made.store.add_transfers(_transfers(made), "test")
         made.store.add_transfers(_item_transfers(made), "items")
-        lenient = replace(PRESETS["one-kind"], confidence=0.3)
-        find_entities(store_files(made.store), store_marks(made.store), lenient, folder / FOLDER)
+        find_entities(store_files(made.store), store_marks(made.store), folder / FOLDER, confidence=0.3)
     return folder
 
 

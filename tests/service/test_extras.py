@@ -174,7 +174,7 @@ def test_clusters_of_one_owner_have_the_links_behind_them(caller, world):
     assert found.clusters[0].share == pytest.approx((700 + 495) / 2800)
     assert {(link.address, link.kind, link.through) for link in found.clusters[0].links} >= {(a, "direct", c)}
     assert found.entities_as_of == world.begin + 31 * DAY
-    assert found.preset == "one-kind"
+    assert found.least_confidence == 0.3
     assert exact_json.decode(_get(caller, path, confidence=0.31).content, OwnerClusters).clusters == []
     assert all(not cluster["links"] for cluster in _get(caller, path, confidence=0.3, links=0).json()["clusters"])
 

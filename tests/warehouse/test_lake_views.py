@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +24,6 @@ from holderlake.engine.sources.rpc.undone import record_undone
 from holderlake.engine.sources.rpc.verified import record
 from holderlake.engine.sources.rpc.verify import Verified
 from holderlake.engine.store.store import Store
-from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import MARKED, find_entities
 from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
@@ -120,10 +119,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         item = own_transfer("mint", ONE, 1, token=f"0x{'3' * 40}") | {"token_id": "1", "token_standard": "erc721"}
         transfers = [*(own_transfer(*one) for one in moved), item]
         store.add_transfers(pa.Table.from_pylist(transfers, TRANSFERS), "test")
-        lenient = replace(PRESETS["one-kind"], confidence=0.3)
         of_the_coin = pa.Table.from_pylist([own_transfer(*one, token="native") for one in moved], TRANSFERS)
         pq.write_table(of_the_coin, folder / "coin.parquet")
-        find_entities([str(folder / "coin.parquet")], MARKED.empty_table(), lenient, folder / "engine" / "entities")
+        own_entities = folder / "engine" / "entities"
+        find_entities([str(folder / "coin.parquet")], MARKED.empty_table(), own_entities, confidence=0.3)
     checked = Verified("eth", [OTHER], "node", first=1, last=9, as_of=datetime(2026, 6, 1))
     record(store.root, checked, datetime(2026, 6, 2))
     with Store(store.root) as store:

@@ -37,7 +37,14 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 const systemDark = signal(prefersDark.matches);
 prefersDark.addEventListener("change", () => (systemDark.value = prefersDark.matches));
 
-export const isDark = computed(() => theme.value === "dark" || (theme.value === "auto" && systemDark.value));
+/** Whether the page is being printed, which is always light. */
+export const isPrinted = signal(false);
+const printed = matchMedia("print");
+printed.addEventListener("change", () => (isPrinted.value = printed.matches));
+addEventListener("beforeprint", () => (isPrinted.value = true));
+addEventListener("afterprint", () => (isPrinted.value = false));
+
+export const isDark = computed(() => !isPrinted.value && (theme.value === "dark" || (theme.value === "auto" && systemDark.value)));
 export const colours = computed(() => (isDark.value ? DARK : LIGHT));
 
 export function setTheme(chosen: (typeof THEMES)[number]): void {

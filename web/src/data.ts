@@ -1,7 +1,7 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
 import type { HolderNode, Scores, SupplyStats } from "./columns";
-import { cut } from "./format";
+import { cut, name } from "./format";
 
 export type Token = {
   chain: string;
@@ -35,7 +35,8 @@ export type Instant = SupplyStats & Scores & {
 /** The last comparison of a token's transfers with a node: its result, and the last block with its time (unix). */
 export type Verified = { isComplete: boolean; hasOtherBalances: boolean; block: number; asOf: number };
 
-/** `dataEnd` is the end of the source's data in unix seconds, if maps are later; `assumedDecimals` are decimals that no source gave. */
+/** `dataEnd` is the end of the source's data in unix seconds, if maps are later; `assumedDecimals` are decimals that no source gave;
+ * `hasOwners` is whether the owners of its holders were searched. */
 export type History = {
   chain: string;
   address: string;
@@ -43,6 +44,7 @@ export type History = {
   symbol: string;
   dataEnd: number | null;
   assumedDecimals: number | null;
+  hasOwners: boolean;
   verified: Verified | null;
   instants: Instant[];
   failures: Failure[];
@@ -57,7 +59,14 @@ export type Node = Omit<HolderNode, "first_activity_date"> & {
   time_node: number | null;
   first_activity: number | null;
   cluster_id: number | null;
+  /** The wallets that this node stands for, if it is an owner of several. */
+  owner?: Owner;
 };
+
+/** Wallets of one owner, the largest 200, and the number of all of them. */
+export type Owner = { wallets: number; members: Member[] };
+/** A wallet of an owner: the confidence that it belongs to it (0 to 1), and the kinds of evidence. */
+export type Member = Pick<Node, "address" | "label" | "share" | "amount"> & { confidence: number; kinds: string };
 
 /** Transfers from one node to another; dates are unix seconds. */
 export type Link = {
@@ -114,7 +123,7 @@ type Columns = Record<string, unknown[] | Packed>;
 /** The version of the warehouse that answered last. */
 export const version = signal("");
 
-type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
+type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; has_owners: boolean; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
 
 /** A saved page carries its answers, compressed, by request. */
 const packed = document.getElementById("answers");
@@ -141,14 +150,81 @@ export function history(chain: string, token: string): Promise<History> {
     const instants = rows<Instant>(answer.instants);
     const failures = rows<Failure>(answer.failures);
     const verified = !known || known.verified === null ? null : { isComplete: known.verified, hasOtherBalances: known.verified_balances === "different", block: known.verified_block, asOf: known.verified_as_of };
-    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", dataEnd: known?.data_end ?? null, assumedDecimals: known?.assumed_decimals ?? null, verified, instants, failures };
+    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", dataEnd: known?.data_end ?? null, assumedDecimals: known?.assumed_decimals ?? null, hasOwners: known?.has_owners ?? false, verified, instants, failures };
   });
 }
 
-/** Requests a map; `add` names more addresses for it, with commas between them. */
-export function tokenMap(chain: string, token: string, at: string, add: string): Promise<TokenMap> {
-  return once("map", { chain, token, at, ...(add && { add }) }, (answer: Record<string, Columns>) => toMap(at, answer));
+/** Newest maps that were requested before their instant was known. */
+const newest = new Map<string, Promise<TokenMap | undefined>>();
+
+/** Requests the newest map of a token, while its history is on the way. */
+export function startNewest(chain: string, token: string, add: string): void {
+  const name = `${chain} ${token} ${add}`;
+  if (newest.has(name)) return;
+  const early = request<Record<string, Columns>>("map", { chain, token, ...(add && { add }) }).then(toMap, () => undefined);
+  newest.set(name, early.finally(() => newest.delete(name)));
 }
+
+/** Requests a map; `add` names more addresses for it, with commas between them. */
+export function tokenMap(chain: string, token: string, at: string, add: string, isByOwner = false): Promise<TokenMap> {
+  const asked = { chain, token, at, ...(add && { add }) };
+  const plain = kept(askedFor("map", asked), async () => {
+    const early = await newest.get(`${chain} ${token} ${add}`);
+    return early?.at === at ? early : toMap(await request("map", asked));
+  });
+  if (!isByOwner) return plain;
+  return kept(askedFor("map by owner", asked), async () => byOwner(await plain, (await owners(chain, token, at)).wallets));
+}
+
+type Figures = { number: number; top_10_share: number; gini_index: number; herfindahl_hirschman_index: number; nakamoto_coefficient: number };
+/** Concentration by wallet and by owner; `searched` is the time of the search for owners (unix seconds). */
+export type OwnerFigures = Figures & { holders: "wallets" | "owners"; searched: number | null };
+type Owned = Omit<Member, "label"> & { owner: string; owner_share: number; owner_amount: string; wallets: number };
+
+/** Requests the wallets that have one owner with other holders, the largest owners first, and the concentration. */
+export function owners(chain: string, token: string, at: string): Promise<{ wallets: Owned[]; figures: OwnerFigures[] }> {
+  return once("owners", { chain, token, at }, (answer: { wallets: Columns; figures: Columns }) => ({
+    wallets: rows<Owned>(answer.wallets),
+    figures: rows<OwnerFigures>(answer.figures),
+  }));
+}
+
+/** Returns a map with the wallets of each owner as one node. An owner is drawn if one of its wallets is, or if it has as much as
+ * the smallest drawn holder. */
+function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
+  const at = new Map(map.nodes.flatMap((node) => (node.kind === "time" ? [] : [[node.address, node] as const])));
+  const least = Math.min(...map.nodes.flatMap((node) => (node.kind === "top_holder" && node.is_shown_on_map !== false ? (node.share ?? []) : [])));
+  const ownerOf = new Map<string, Node>();
+  for (const [address, found] of Map.groupBy(wallets, (one) => one.owner)) {
+    const [first] = found;
+    const own = found.flatMap((one) => at.get(one.address) ?? []);
+    const isDrawn = own.some((node) => node.kind === "top_holder") || (first?.owner_share ?? 0) >= least;
+    if (!first || (!isDrawn && !own.length)) continue;
+    const members = found.map((one) => ({ ...one, label: at.get(one.address)?.label ?? null }));
+    const largest = members[0] as Member;
+    const node: Node = {
+      ...NO_DETAILS,
+      id: address,
+      address,
+      label: `${name(largest)} + ${first.wallets - 1}`,
+      kind: isDrawn ? "top_holder" : "holder",
+      share: first.owner_share,
+      amount: first.owner_amount,
+      rank: 0,
+      cluster_id: own.find((one) => one.cluster_id !== null)?.cluster_id ?? null,
+      owner: { wallets: first.wallets, members },
+    };
+    for (const one of found) ownerOf.set(one.address, node);
+  }
+  const nodes = [...new Set(map.nodes.map((node) => (node.kind !== "time" && ownerOf.get(node.address)) || { ...node }).concat(...ownerOf.values()))];
+  const listed = nodes.filter((node) => node.rank !== null && node.kind !== "time").sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
+  listed.forEach((node, place) => (node.rank = place + 1));
+  const end = (id: string) => ownerOf.get(id)?.id ?? id;
+  const links = map.links.map((link) => ({ ...link, from: end(link.from), to: end(link.to) })).filter((link) => link.from !== link.to);
+  return linked({ ...map, nodes: [...listed, ...nodes.filter((node) => !listed.includes(node))], links }, [...ownerOf]);
+}
+
+const NO_DETAILS = { degree: null, inward_relations: null, outward_relations: null, is_supernode: null, is_contract: null, is_cex: null, is_dex: null, entity_id: null, first_activity: null, is_paid_label: null, is_shown_on_map: true, time_node: null };
 
 /** Nodes and linked pairs of all maps of a token. */
 export type Past = {
@@ -231,7 +307,8 @@ export async function refresh(chain: string, token: string): Promise<void> {
 /** Returns the id of a node: its address, with the number of a time node. */
 export const idOf = (address: string, window: number | null) => (window === null ? address : `${address}#${window}`);
 
-function toMap(at: string, answer: Record<string, Columns>): TokenMap {
+function toMap(answer: Record<string, Columns>): TokenMap {
+  const { at = "" } = answer as unknown as { at?: string };
   const nodes = rows<Node>(answer.nodes ?? {});
   for (const node of nodes) {
     if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // without visible characters
@@ -242,7 +319,6 @@ function toMap(at: string, answer: Record<string, Columns>): TokenMap {
     if (node.time_node !== null) node.label ??= byId.get(node.address)?.label ?? null;
   }
   const links = rows<Link>(answer.links ?? {});
-  const linksOf = new Map<string, Link[]>();
   for (const link of links) {
     const end = (address: string) => {
       const inWindow = `${address}#${link.time_node}`;
@@ -250,21 +326,32 @@ function toMap(at: string, answer: Record<string, Columns>): TokenMap {
     };
     link.from = end(link.from_address);
     link.to = end(link.to_address);
-    for (const id of new Set([link.from, link.to])) {
+  }
+  return linked({ at, nodes, links, clusters: rows<Cluster>(answer.clusters ?? {}), failures: rows<Failure>(answer.failures ?? {}) });
+}
+
+/** Adds the look-ups of nodes and links. `others` are more ids of nodes: of the wallets of an owner. */
+function linked(map: Omit<TokenMap, "byId" | "linksOf">, others: [string, Node][] = []): TokenMap {
+  const linksOf = new Map<string, Link[]>();
+  for (const link of map.links) {
+    for (const id of link.from === link.to ? [link.from] : [link.from, link.to]) {
       const listed = linksOf.get(id);
       if (listed) listed.push(link);
       else linksOf.set(id, [link]);
     }
   }
-  const clusters = rows<Cluster>(answer.clusters ?? {});
-  return { at, nodes, links, clusters, failures: rows<Failure>(answer.failures ?? {}), byId, linksOf };
+  return { ...map, byId: new Map([...others, ...map.nodes.map((node) => [node.id, node] as const)]), linksOf };
 }
 
 function once<A, B>(path: string, query: Record<string, string>, read: (answer: A) => B): Promise<B> {
-  const name = askedFor(path, query);
-  const found = cached.get(name) as Promise<B> | undefined;
+  return kept(askedFor(path, query), () => request<A>(path, query).then(read));
+}
+
+/** Returns the promise of that name, or makes it. */
+function kept<T>(name: string, make: () => Promise<T>): Promise<T> {
+  const found = cached.get(name) as Promise<T> | undefined;
   if (found) return found;
-  const answer = request<A>(path, query).then(read);
+  const answer = make();
   answer.catch(() => cached.delete(name));
   cached.set(name, answer);
   const oldest = cached.keys().next().value;

@@ -179,6 +179,7 @@ function Legend() {
       <Sizes />
       <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>
       <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">same-time exchanges</span></Toggle>
+      {history.value?.hasOwners && <Owners />}
       <Toggle layer="exchanges">exchanges</Toggle>
       <Toggle layer="contracts">contracts</Toggle>
       <Everything />
@@ -193,6 +194,12 @@ function Everything() {
   if (!all && !more.length && !hidden) return null;
   const left = [more.length && counted(more.length, "weaker line"), hidden && counted(hidden, "smaller member")].filter(Boolean).join(", ");
   return <li><label><input type="checkbox" checked={all} onChange={() => show({ all: !all })} />everything{left && ` (+ ${left})`}</label></li>;
+}
+
+/** A box that shows the wallets of one owner as one bubble. */
+function Owners() {
+  const { owners } = view.value;
+  return <li><label title="Wallets that probably have one owner, by your own transfers, as one bubble"><input type="checkbox" checked={owners} onChange={() => show({ owners: !owners })} />holders by owner</label></li>;
 }
 
 /** A box that shows or hides a kind of nodes on the map. */
@@ -297,5 +304,5 @@ effect(() => {
 });
 const root = document.getElementById("app") as HTMLElement;
 root.textContent = "";
+follow(); // requests leave before the page is built
 render(<App />, root);
-follow();

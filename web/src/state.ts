@@ -70,6 +70,8 @@ export const path = computed((): string[] | null => {
   return steps.length ? steps : null;
 });
 
+/** Whether the wallets of one owner are one node. Two dates are compared by wallet. */
+export const isByOwner = computed(() => view.value.owners && (history.value?.hasOwners ?? false) && view.value.tab !== "compare");
 /** The evidence for the selected cluster. */
 export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, symbolOf) : null));
 /** The instant that the map is compared with, if the view has one. */
@@ -161,7 +163,7 @@ export function follow(): void {
   effect(() => {
     const { value: of } = history;
     const at = wanted.value;
-    if (of && at) void openMap(of, at, added.value.join());
+    if (of && at) void openMap(of, at, added.value.join(), isByOwner.value);
   });
   effect(() => {
     const of = history.value;
@@ -207,6 +209,7 @@ async function openToken(chain: string, token: string): Promise<void> {
     }
     const { at } = view.peek();
     if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at, view.peek().add).catch(() => undefined); // load it in parallel
+    else if (!at && !data.isSaved) data.startNewest(chain, token, view.peek().add);
     data.past(chain, token).catch(() => undefined);
     const found = await data.history(chain, token);
     if (mine !== chosen.peek()) return;
@@ -228,10 +231,10 @@ async function openToken(chain: string, token: string): Promise<void> {
   }
 }
 
-async function openMap(of: data.History, at: string, add: string): Promise<void> {
+async function openMap(of: data.History, at: string, add: string, byOwner: boolean): Promise<void> {
   try {
-    const found = await data.tokenMap(of.chain, of.address, at, add);
-    if (history.peek() !== of || wanted.peek() !== at || added.peek().join() !== add) return;
+    const found = await data.tokenMap(of.chain, of.address, at, add, byOwner);
+    if (history.peek() !== of || wanted.peek() !== at || added.peek().join() !== add || isByOwner.peek() !== byOwner) return;
     trouble.value = found.nodes.some((node) => node.kind !== "holder") ? null : missing(found);
     if (moving) followCluster(shown.peek(), found);
     moving = false;
@@ -292,6 +295,8 @@ let timer = 0;
 /** When the next date should be shown. */
 let due = 0;
 const RETRY_MILLISECONDS = 8;
+/** With less time for each date, those that the page cannot draw in time are skipped. */
+const SHORTEST_SEEN_MILLISECONDS = 100;
 
 /** Plays the history from here, from the beginning if this is the end; or stops. */
 export function play(): void {
@@ -310,6 +315,14 @@ function wait(): void {
   timer = setTimeout(step, due - performance.now());
 }
 
+/** Returns how many dates are due at once, and lets the time after them begin. */
+function dueDates(): number {
+  const period = 1_000 / speed.peek();
+  const late = period < SHORTEST_SEEN_MILLISECONDS ? Math.max(0, Math.floor((performance.now() - due) / period)) : 0;
+  due += late * period;
+  return 1 + late;
+}
+
 function step(): void {
   if (!playing.peek()) return;
   if (drawnAt.peek() !== wanted.peek()) {
@@ -320,6 +333,6 @@ function step(): void {
     playing.value = false;
     return;
   }
-  showPlace(place.peek() + 1);
+  showPlace(place.peek() + dueDates());
   wait();
 }

@@ -42,6 +42,8 @@ export type View = Filter & {
   contracts: boolean;
   /** Whether the map draws all links and all members of large clusters, not only the strongest and largest. */
   all: boolean;
+  /** Whether the wallets of one owner are one bubble. */
+  owners: boolean;
   /** Addresses that were added to the map, with commas between them. */
   add: string;
   /** Id of the node at the other end of the path from the selected one. */
@@ -64,6 +66,7 @@ const START: View = {
   exchanges: false,
   contracts: false,
   all: false,
+  owners: false,
   add: "",
   to: "",
   ...NO_FILTER,
@@ -103,7 +106,7 @@ function read(search: string): View {
     known.find((value) => value === given.get(name)) ?? usual;
   const most = (name: string) => Math.max(0, Number(given.get(name)) || 0);
   const day = (name: string) => /^\d{4}-\d\d-\d\d$/.exec(text(name))?.[0] ?? "";
-  const is = (name: "turned" | "all" | Layer) => (given.has(name) ? given.get(name) !== "no" : START[name]);
+  const is = (name: "turned" | "all" | "owners" | Layer) => (given.has(name) ? given.get(name) !== "no" : START[name]);
   return {
     chain: text("chain"),
     token: text("token"),
@@ -120,6 +123,7 @@ function read(search: string): View {
     exchanges: is("exchanges"),
     contracts: is("contracts"),
     all: is("all"),
+    owners: is("owners"),
     add: addresses(text("add", 5_000)).join(),
     to: text("to"),
     times: most("times"),

@@ -1,6 +1,6 @@
 -- The nodes of a map, each with its cluster. A magic node has its rank and share of the list of holders, if it is there.
--- Holders that are listed then, but are not on the map, have kind holder, and so have the addresses $added. A name of
--- your own store comes before that of the map.
+-- Holders that are listed then, but are not on the map, have kind holder, and so have the addresses $added. The name of
+-- an address is your own label at that instant, or else the one that the map or the list was fetched with.
 WITH members AS (
     SELECT address, cluster_id
     FROM cluster_members
@@ -40,6 +40,6 @@ SELECT
 FROM (FROM nodes UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM added)
 LEFT JOIN members USING (address)
 LEFT JOIN (
-    SELECT address, max(label) AS own_label FROM stored_labels WHERE chain = $chain GROUP BY address
+    SELECT address, max(label) AS own_label FROM labels_as_of(CAST($at AS TIMESTAMP)) WHERE chain = $chain GROUP BY address
 ) USING (address)
 ORDER BY rank, kind, address, time_node

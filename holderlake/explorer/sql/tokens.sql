@@ -1,5 +1,6 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
--- The label of a wallet, or the beginning or end of its address, finds the tokens whose newest list of holders has it.
+-- The name of a wallet (your own label, or else the fetched one), or the beginning or end of its address, finds the tokens
+-- whose newest list of holders or newest map has it.
 -- Without words, those with the most members of clusters on their newest map come first: there is the most to see.
 WITH instants AS (
     SELECT chain, token_address, timestamp, true AS has_map
@@ -19,21 +20,23 @@ counted AS (
     FROM instants
     GROUP BY chain, token_address
 ),
+named AS (
+    SELECT chain, token_address, address, coalesce(own.label, listed.label) AS label, share
+    FROM (
+        SELECT chain, token_address, address, label, share FROM latest_holders
+        UNION ALL
+        SELECT chain, token_address, address, label, share FROM latest_map_nodes WHERE kind <> 'time'
+    ) AS listed
+    LEFT JOIN stored_labels AS own USING (chain, address)
+    WHERE length($whole) >= 4
+),
 held AS (
     SELECT
         chain,
         token_address,
-        arg_max(address, coalesce(share, 0)) AS wallet,
-        arg_max(label, coalesce(share, 0)) AS wallet_label,
-        max(share) AS share
-    FROM (
-        SELECT chain, token_address, address, label, share FROM latest_holders
-        UNION ALL
-        SELECT chain, token_address, address, label, share FROM latest_map_nodes WHERE kind = 'top_holder'
-    )
-    WHERE
-        length($whole) >= 4
-        AND (starts_with(lower(address), $whole) OR ends_with(lower(address), $whole) OR contains(lower(label), $whole))
+        arg_max(named, coalesce(share, -1)) AS holder
+    FROM named
+    WHERE starts_with(lower(address), $whole) OR ends_with(lower(address), $whole) OR contains(lower(label), $whole)
     GROUP BY chain, token_address
 ),
 clustered AS (
@@ -50,9 +53,9 @@ SELECT
     coalesce(maps, 0) AS maps,
     coalesce(instants, 0) AS instants,
     latest,
-    CASE WHEN NOT is_named THEN wallet END AS wallet,
-    CASE WHEN NOT is_named THEN wallet_label END AS wallet_label,
-    CASE WHEN NOT is_named THEN held.share END AS share,
+    CASE WHEN NOT is_named THEN holder.address END AS wallet,
+    CASE WHEN NOT is_named THEN holder.label END AS wallet_label,
+    CASE WHEN NOT is_named THEN holder.share END AS share,
     count(*) OVER () AS found
 FROM (
     SELECT
@@ -63,14 +66,14 @@ FROM (
 )
 LEFT JOIN clustered USING (chain, token_address)
 LEFT JOIN held USING (chain, token_address)
-WHERE is_named OR wallet IS NOT NULL
+WHERE is_named OR holder IS NOT NULL
 ORDER BY
     coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
     starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,
     maps > 0 DESC,
     token_address = 'native', -- people rarely search for coins, so they come last
     coalesce(members, 0) DESC,
-    held.share DESC NULLS LAST,
+    holder.share DESC NULLS LAST,
     maps DESC,
     latest DESC,
     symbol,

@@ -175,7 +175,7 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
         return {
             "as_of": to_unix(as_of),
             "entities_as_of": None if search.as_of is None else to_unix(search.as_of),
-            "preset": search.preset,
+            "least_confidence": search.confidence,
             "clusters": owner_clusters,
         }
 

@@ -6,8 +6,8 @@ CREATE OR REPLACE VIEW entities AS
 FROM _internal.stored_entities
 WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
--- The instants of the last 'holderlake store entities' (--at), with the rule and the number of entities. The view entities is as
--- of the last one.
+-- The instants of the last 'holderlake store entities' (--at), with the least confidence and the number of entities. The
+-- view entities is as of the last one.
 -- Example: FROM entity_searches ORDER BY as_of;
 CREATE OR REPLACE VIEW entity_searches AS
 FROM _internal.entity_searches;
@@ -118,20 +118,38 @@ LEFT JOIN stored_tokens AS stored ON stored.chain = owners.chain AND stored.toke
 CROSS JOIN (SELECT entity_search_at(t) AS searched);
 
 -- How concentrated a token of your store is at the end of the second t among all its holders but exchanges, pools and
--- other contracts: a row for single wallets (holders = 'wallets'), and one for owners ('owners', see
--- holders_by_owner). Wrong joins of wallets make the second too high, missed ones too low, so state both. top_10_share
+-- other contracts. holders says who counts: 'wallets' one by one, 'certain owners' by joins of a confidence of 0.95 or more,
+-- or 'owners' by all joins (see holders_by_owner). Missed joins make a row too low, and wrong ones, of which most are among
+-- the owners, too high: so the three rows are the range in which the figures by owner lie. top_10_share
 -- is a part of the supply; the other figures are parts of what these holders have together: gini_index,
 -- herfindahl_hirschman_index (the sum of the squared parts), nakamoto_coefficient (fewest with half of it).
 -- Example: SELECT holders, number, round(top_10_share, 3) AS top_10_share FROM concentration_by_owner((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO concentration_by_owner(of_token, t) AS TABLE
-WITH sizes AS (
-    SELECT held.chain, 'wallets' AS holders, CAST(held.raw_amount AS DOUBLE) AS size, held.share
+WITH held AS (
+    SELECT
+        held.chain,
+        held.address,
+        CAST(held.raw_amount AS DOUBLE) AS size,
+        held.share,
+        special.address IS NOT NULL AS is_special,
+        entities.entity,
+        entities.certain_entity
     FROM balances_at(of_token, t) AS held
-    ANTI JOIN special_addresses AS special ON special.chain = held.chain AND special.address = held.address
+    LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
+    LEFT JOIN special_addresses AS special ON special.chain = held.chain AND special.address = held.address
+),
+sizes AS (
+    SELECT chain, 'wallets' AS holders, size, share FROM held WHERE NOT is_special
     UNION ALL
-    SELECT chain, 'owners', CAST(raw_amount AS DOUBLE), share
-    FROM holders_by_owner(of_token, t)
-    WHERE kind IS NULL AND searched IS NOT NULL
+    SELECT chain, 'certain owners', sum(size), sum(share)
+    FROM held
+    WHERE entity_search_at(t) IS NOT NULL AND (certain_entity IS NOT NULL OR NOT is_special)
+    GROUP BY chain, coalesce(certain_entity, address)
+    UNION ALL
+    SELECT chain, 'owners', sum(size), sum(share)
+    FROM held
+    WHERE entity_search_at(t) IS NOT NULL AND (entity IS NOT NULL OR NOT is_special)
+    GROUP BY chain, coalesce(entity, address)
 ),
 ranked AS (
     SELECT

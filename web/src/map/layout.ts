@@ -22,6 +22,8 @@ type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 
 /** Least distance between two bubbles. */
 export const GAP = 2;
+/** With more nodes, a history is laid out in fewer steps, and overlaps are left to the layout of each instant. */
+const LARGE_HISTORY = 250;
 const PULLS = 60;
 const MOST_PUSHES = 300;
 /** The part of a cluster's disc that its bubbles fill. */
@@ -37,7 +39,8 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
     return { radius: radii[at] ?? 1, x, y };
   });
   const ties = links.map(([source, target]) => ({ source, target }));
-  const ticks = bodies.length > 250 ? 45 : 180;
+  const isLarge = bodies.length > LARGE_HISTORY;
+  const ticks = isLarge ? 45 : 180;
   forceSimulation(bodies)
     .force("apart", forceManyBody<Body>().strength((body) => -3 - body.radius * 0.55).distanceMax(260))
     .force(
@@ -48,7 +51,7 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
     )
     .force("x", forceX<Body>(0).strength(0.065 / aspect))
     .force("y", forceY<Body>(0).strength(0.065 * aspect))
-    .force("room", forceCollide<Body>((body) => body.radius + GAP).strength(0.9).iterations(2))
+    .force("room", isLarge ? null : forceCollide<Body>((body) => body.radius + GAP).strength(0.9).iterations(2))
     .alphaDecay(1 - 0.002 ** (1 / ticks))
     .stop()
     .tick(ticks);

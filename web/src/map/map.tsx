@@ -1,10 +1,10 @@
 /** The bubble map: canvas, pointer and keyboard controls, and tooltip. */
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { CHANGES, clusterColours, colours, forgetColours, isDark, mixed } from "../colours";
+import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
 import { past, tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { date, exact, name, rough, share } from "../format";
-import { ahead, changeOf, drawnAt, evidence, failed, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
+import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
 import { anchorsOf, arrange, isInLargeCluster, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { PLAIN } from "./brush";
@@ -46,7 +46,7 @@ export function BubbleMap() {
       return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS * (view.peek().all || more.length || hidden ? 2 : 1) : 0;
     };
     stage.value = made;
-    const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
+    const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, isPrinted.value ? made.repaint() : made.changed()))];
     return () => stops.forEach((stop) => stop());
   }, []);
   const act = (action: (on: Stage) => void) => () => stage.value && action(stage.value);
@@ -135,7 +135,7 @@ function followMap(stage: Stage): () => void {
       stage.show(made, isFirst);
       drawnAt.value = map.at;
       for (const next of ahead(of, map.at)) {
-        const early = tokenMap(of.chain, of.address, next.at, added.peek().join());
+        const early = tokenMap(of.chain, of.address, next.at, added.peek().join(), isByOwner.peek());
         Promise.all([early, found]).then(([later, places]) => arranged(later, places, drawing)).catch(() => undefined);
       }
     }).catch(failed);
@@ -178,7 +178,8 @@ function followLook(stage: Stage): () => void {
     const { value: clusters } = palette;
     const { value: changed } = changeOf;
     const { lone, ink, quiet } = colours.value;
-    const { node, cluster } = view.value;
+    const { cluster } = view.value;
+    const node = made?.map.byId.get(view.value.node)?.id ?? view.value.node; // the owner of a wallet
     const changeAt = (bubble: Bubble) => changed?.get(bubble.node.address) ?? "same";
     look.value = {
       fill: (bubble) => {

@@ -1,5 +1,5 @@
 /** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
-import { idOf, type Link, type Node, type Past, type TokenMap } from "../data";
+import { idOf, type Link, type Member, type Node, type Past, type TokenMap } from "../data";
 import type { Layer } from "../view";
 import { areaOf, type Graph, type Task } from "./layout";
 import type { Asked, Placed } from "./layout.worker";
@@ -100,13 +100,14 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const placed = placedNodes(map, drawing);
   const radii = placed.map(radiusOf);
   const pairs = pairsOf(map, placed);
+  const known = placed.map((node) => (node.owner ? middle(node.owner.members, anchors) : (anchors.at.get(node.id) ?? null)));
   const task: Task = {
     ids: placed.map((node) => node.id),
     radii,
     aspect: anchors.aspect,
     area: anchors.area,
-    anchors: placed.map((node) => anchors.at.get(node.id) ?? null),
-    links: pairs.map((pair) => pair.ends),
+    anchors: known,
+    links: pairs.map((pair) => pair.ends).filter(([one, other]) => !known[one] !== !known[other]), // others move no node
     groups: placed.map((node) => groupOf(map, node)),
   };
   const places = await computed({ instant: task });
@@ -127,6 +128,13 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const holders = map.nodes.filter((node) => node.kind === "top_holder" && !isLeftOut(node, drawing)).length;
   const hidden = holders - placed.filter((node) => node.kind === "top_holder").length;
   return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines: lines.slice(0, first), more: lines.slice(first), hidden };
+}
+
+/** Returns the middle of the wallets of an owner in the layout of the history. */
+function middle(members: Member[], { at }: Anchors): [number, number] | null {
+  const known = members.map((one) => at.get(one.address)).filter((point) => point !== undefined);
+  if (!known.length) return null;
+  return [0, 1].map((axis) => known.reduce((sum, point) => sum + (point[axis] as number), 0) / known.length) as [number, number];
 }
 
 /** Returns the cluster of a node. A time node is in the cluster of its holders, if they have the same. */

@@ -115,6 +115,12 @@ export class Stage {
     this.wake();
   }
 
+  /** Redraws everything at once: while a page is printed there are no frames. */
+  repaint(): void {
+    this.changed();
+    this.paint(performance.now());
+  }
+
   /** Shows all bubbles. */
   fit(): void {
     this.fitting = true;

@@ -5,6 +5,7 @@ import { brief, counted, cut, date, exact, rough, share } from "../format";
 import { isLeftOut } from "../map/scene";
 import { instant, select, shown } from "../state";
 import { added, show, view, type Sort } from "../view";
+import { ByOwner } from "./owners";
 import { ClusterMark, Find, Holder, matches, Rows } from "./parts";
 
 const listed = computed(() => (shown.value?.nodes ?? []).filter((node) => node.rank !== null && node.kind !== "time"));
@@ -28,6 +29,7 @@ export function Holders() {
   const { find } = view.value;
   return (
     <>
+      <ByOwner />
       <Find
         what="holders"
         found={find ? `${found.value.length} of ${listed.value.length}` : counted(listed.value.length, "holder")}

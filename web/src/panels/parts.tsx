@@ -65,6 +65,11 @@ export function ClusterMark({ number, called }: { number: number | null; called?
   );
 }
 
+/** A fact of a card, in a list of definitions. */
+export function Fact({ name, wide = false, children }: { name: string; wide?: boolean; children: preact.ComponentChildren }) {
+  return <div class={wide ? "wide" : ""}><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
 /** The first rows of a table, with a button for more: thousands of rows would be slow. */
 export function Rows<T>({ of, first = 60, children }: { of: T[]; first?: number; children: (row: T, at: number) => ComponentChildren }) {
   const [all, setAll] = useState(false);

@@ -6,7 +6,7 @@ import { format, record } from "../picture/film";
 import { handout } from "../picture/handout";
 import { canvasPen, svgPen } from "../picture/pen";
 import { drawSheet, HEIGHT, WIDTH, type Subject } from "../picture/sheet";
-import { failed, history, instant, instants, play, playing, say, showPlace, shown, speed, title } from "../state";
+import { failed, history, instant, instants, isByOwner, play, playing, say, showPlace, shown, speed, title } from "../state";
 import { added, toQuery, view } from "../view";
 
 const COLUMNS = ["kind", "rank", "address", "label", "share", "amount", "cluster_id", "is_cex", "is_dex", "is_contract", "first_activity"] as const;
@@ -100,7 +100,7 @@ async function savePage(): Promise<void> {
   const [of, at] = [history.peek(), instant.peek()];
   if (!of || !at) return;
   const query = toQuery({ ...view.peek(), chain: of.chain, token: of.address, at: at.at });
-  offer("html", "text/html", [await handout(of, at.at, added.peek().join(), query, (text) => (busy.value = text))]);
+  offer("html", "text/html", [await handout(of, at.at, added.peek().join(), isByOwner.peek(), query, (text) => (busy.value = text))]);
 }
 
 function asCsv(): string {

@@ -7,9 +7,10 @@ import { show, view } from "../view";
 import { isExcluded } from "../map/scene";
 import { Counterparties, OnMap } from "./added";
 import { ClusterCard } from "./clusters";
+import { OwnerCard } from "./owners";
 import { LinkTable, Outside, span } from "./links";
 import { LinkFilter } from "./filter";
-import { ClusterMark, Copy, Kinds, matches, Rows } from "./parts";
+import { ClusterMark, Copy, Fact, Kinds, matches, Rows } from "./parts";
 
 export function Selection() {
   const { value: node } = selected;
@@ -19,7 +20,9 @@ export function Selection() {
   return (
     <section class="card" aria-label="Selection">
       <button type="button" class="close" aria-label="End the selection" onClick={() => show({ node: "", cluster: 0 })}>×</button>
-      {group && evidence.value ? <ClusterCard key={group.cluster_id} cluster={group} evidence={evidence.value} /> : node ? (
+      {group && evidence.value ? <ClusterCard key={group.cluster_id} cluster={group} evidence={evidence.value} /> : node?.owner ? (
+        <OwnerCard key={node.id} node={node} owner={node.owner} />
+      ) : node ? (
         <HolderCard key={node.id} node={node} />
       ) : (
         <>
@@ -80,18 +83,19 @@ function Flow({ links, id }: { links: Link[]; id: string }) {
 
 /** A form that stores the wallet's name. */
 function Naming({ node }: { node: Node }) {
-  const [fault, setFault] = useState("");
+  const [note, setNote] = useState("");
   const submitted = (event: SubmitEvent) => {
     event.preventDefault();
     const name = String(new FormData(event.currentTarget as HTMLFormElement).get("name")).trim();
     const { chain, token } = view.peek();
+    setNote("Storing…");
     const stored = async () => {
       await giveName(node.address, name);
       await refresh(chain, token);
       say(name ? `Stored the name ${cut(name, 60)}.` : "Removed the name.");
-      setFault("");
+      setNote("");
     };
-    stored().catch((error: Error) => setFault(error.message));
+    stored().catch((error: Error) => setNote(error.message));
   };
   return (
     <details>
@@ -100,7 +104,7 @@ function Naming({ node }: { node: Node }) {
         <input name="name" aria-label="Name of the wallet" placeholder="Empty: no name of yours" maxLength={200} autocomplete="off" defaultValue={node.label ?? ""} />
         <button type="submit">Store</button>
       </form>
-      {fault && <p class="quiet">{fault}</p>}
+      {note && <p class="quiet" role="status">{note}</p>}
     </details>
   );
 }
@@ -187,7 +191,3 @@ function Elsewhere({ address }: { address: string }) {
 }
 
 const kindOf = (node: Node) => (node.kind === "magic" ? "Wallet that links holders" : node.kind === "time" ? `Time window ${node.time_node}` : node.rank === null ? "Address" : "Holder");
-
-function Fact({ name, wide = false, children }: { name: string; wide?: boolean; children: preact.ComponentChildren }) {
-  return <div class={wide ? "wide" : ""}><dt>{name}</dt><dd>{children}</dd></div>;
-}

@@ -6,8 +6,8 @@ import { cut, date } from "../format";
 const MOST_CHARACTERS = 60_000_000;
 const POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'";
 
-/** Returns the file, which opens with a view at the instant `at`. `add` are the added addresses. */
-export async function handout(of: History, at: string, add: string, query: string, progress: (text: string) => void): Promise<Blob> {
+/** Returns the file, which opens with a view at the instant `at`. `add` are the added addresses; only `byOwner` has owners in it. */
+export async function handout(of: History, at: string, add: string, byOwner: boolean, query: string, progress: (text: string) => void): Promise<Blob> {
   const [script, layout, style, licences, icon] = await Promise.all(["explorer.js", "layout.js", "explorer.css", "licences.txt", "icon.svg"].map(textOf));
   const subject = { chain: of.chain, token: of.address };
   const answers: Record<string, string> = {};
@@ -16,13 +16,15 @@ export async function handout(of: History, at: string, add: string, query: strin
   const chosen = thinned(of.instants.map((instant) => instant.at), at, Math.max(2, Math.floor(MOST_CHARACTERS / one.length)));
   await keep("past", subject);
   await keep("links", {});
-  const known = JSON.parse(await keep("history", subject)) as { instants: Record<string, unknown[]> };
+  const known = JSON.parse(await keep("history", subject)) as Record<"instants" | "token", Record<string, unknown[]>>;
+  if (!byOwner) known.token.has_owners = [false];
   const keeps = (known.instants.at ?? []).map((when) => chosen.includes(String(when)));
   for (const [name, column] of Object.entries(known.instants)) known.instants[name] = column.filter((_, row) => keeps[row]);
   answers[askedFor("history", subject)] = JSON.stringify(known);
   for (const [place, when] of chosen.entries()) {
     progress(`Date ${place + 1} of ${chosen.length}`);
     await keep("map", { ...subject, at: when, ...(add && { add }) });
+    if (byOwner) await keep("owners", { ...subject, at: when });
   }
   const packed = await zipped(`{${Object.entries(answers).map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`);
   const title = escaped(`${cut(of.name || of.symbol || of.address, 80)} · ${date(of.instants.at(-1)?.at ?? null)}`);

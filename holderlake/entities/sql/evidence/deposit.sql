@@ -1,6 +1,6 @@
 -- Wallets that send to the same deposit address: an address that sends to one exchange only, forwards at least nine tenths
 -- of each token that it receives, and receives from 100 wallets or fewer. An exchange is a hub or has a label as one.
--- Confidence: 0.9 for up to 5 wallets, 0.7 for up to 20, 0.5 for more.
+-- Level 2: up to 20 wallets. Level 1: more.
 WITH forwarders AS (
     SELECT sender AS id
     FROM moves
@@ -34,7 +34,7 @@ SELECT
     deposit AS link,
     id,
     deposit AS through,
-    CASE WHEN wallets <= 5 THEN 0.9 WHEN wallets <= 20 THEN 0.7 ELSE 0.5 END AS confidence,
+    CASE WHEN wallets <= 20 THEN 2 ELSE 1 END AS level,
     transfers,
     first AS first_time,
     last AS last_time

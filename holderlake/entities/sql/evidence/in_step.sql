@@ -1,6 +1,5 @@
 -- Wallets that act together: two of them send to the same address in the same minute, at least 3 times, and at least half
--- of the times that the less active one does so. Minutes with more than 20 such wallets do not count. Confidence: 0.75 for
--- 3 times, 0.875 for 4, and so on, up to 0.95.
+-- of the times that the less active one does so. Minutes with more than 20 such wallets do not count.
 WITH acts AS (
     SELECT DISTINCT receiver AS target, block_time // 60 AS minute, sender AS id
     FROM moves
@@ -34,7 +33,6 @@ met AS (
 SELECT
     met.a,
     met.b,
-    least(0.95, 1 - 0.5 ** (met.times - 1)) AS confidence,
     met.times AS transfers,
     met.first_time,
     met.last_time

@@ -1,5 +1,5 @@
 -- A wallet and 3 wallets or more whose last transfer goes to it and empties them: they sent at least nine tenths of what
--- they received of the token. Confidence: 0.7.
+-- they received of the token. Level 2: of the chain's coin. Level 1: of another token, which may be sold to a pool.
 WITH lasts AS (
     SELECT
         sender AS id,
@@ -30,22 +30,23 @@ totals AS (
     GROUP BY id
 ),
 swept AS (
-    SELECT gathered.collector, gathered.id, gathered.time
+    SELECT gathered.collector, gathered.id, gathered.time, tokens.is_coin
     FROM gathered
     JOIN totals ON totals.id = gathered.id
+    JOIN tokens ON tokens.token = gathered.token
     WHERE totals.received > 0 AND totals.sent >= 0.9 * totals.received
     QUALIFY count(*) OVER (PARTITION BY gathered.collector) >= 3
 ),
 members AS (
-    SELECT collector, id, 1 AS transfers, time AS first_time, time AS last_time FROM swept
+    SELECT collector, id, 1 AS transfers, time AS first_time, time AS last_time, is_coin FROM swept
     UNION ALL
-    SELECT collector, collector, count(*), min(time), max(time) FROM swept GROUP BY collector
+    SELECT collector, collector, count(*), min(time), max(time), bool_and(is_coin) FROM swept GROUP BY collector
 )
 SELECT
     collector AS link,
     id,
     CASE WHEN id <> collector THEN collector END AS through,
-    0.7 AS confidence,
+    CASE WHEN bool_and(is_coin) OVER (PARTITION BY collector) THEN 2 ELSE 1 END AS level,
     transfers,
     first_time,
     last_time

@@ -1,4 +1,4 @@
--- Pairs of addresses with transfers, and their number and period in each direction.
+-- Pairs of addresses with transfers, their number and period in each direction, and whether the data are complete for some.
 SELECT
     least(sender, receiver) AS a,
     greatest(sender, receiver) AS b,
@@ -7,6 +7,8 @@ SELECT
     min(block_time) FILTER (sender < receiver) AS first_forth,
     max(block_time) FILTER (sender < receiver) AS last_forth,
     min(block_time) FILTER (sender > receiver) AS first_back,
-    max(block_time) FILTER (sender > receiver) AS last_back
+    max(block_time) FILTER (sender > receiver) AS last_back,
+    bool_or(is_complete) AS is_complete
 FROM moves
+JOIN tokens ON tokens.token = moves.token
 GROUP BY least(sender, receiver), greatest(sender, receiver)

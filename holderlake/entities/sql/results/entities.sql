@@ -16,11 +16,13 @@ SELECT
     count(*) OVER (PARTITION BY members.root) AS wallets,
     strongest.confidence,
     evidence.kinds,
-    $preset AS preset,
+    certain.address AS certain_entity,
     CAST($as_of AS BIGINT) AS as_of
 FROM members
 JOIN wallets ON wallets.id = members.id
 JOIN wallets AS named ON named.id = members.root
 JOIN strongest ON strongest.id = members.id
 JOIN evidence ON evidence.id = members.id
+LEFT JOIN certain_members ON certain_members.id = members.id
+LEFT JOIN wallets AS certain ON certain.id = certain_members.root
 ORDER BY entity, wallets.address

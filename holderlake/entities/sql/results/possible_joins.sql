@@ -1,5 +1,6 @@
--- Pairs (a, b) of wallets that the preset joins, and their confidence: each wallet of a group with its strongest one, so
--- that the pairs of a higher confidence connect the same wallets as the evidence of that confidence.
+-- Pairs (a, b) of wallets with evidence of at least a confidence, and their confidence. Evidence p and q of two families
+-- has 1 - (1 - p)(1 - q) together. Each wallet of a group has a pair with its strongest one, so that the pairs of a higher
+-- confidence connect the same wallets as the evidence of that confidence.
 WITH evidence AS (
     SELECT
         links.id,
@@ -16,7 +17,6 @@ agreed AS (
     UNION ALL
     SELECT id, fact, fact, confidence
     FROM evidence
-    WHERE $families = 1
 ),
 enough AS (
     SELECT
