@@ -236,12 +236,12 @@ def _computed(
         ended += 1
         bar.update(bar.task_ids[0], note=f"{ended} of {tasks} tasks")
 
-    folder, left = Path(settings.cluster_folder), set(incomplete)
+    folder, uncommitted = Path(settings.cluster_folder), set(incomplete)
     for partition in answers(workers, store, folder, request, together, on_task=on_task):
-        if (partition.chain, partition.as_of) in left:
-            left.discard((partition.chain, partition.as_of))
+        if (partition.chain, partition.as_of) in uncommitted:
+            uncommitted.discard((partition.chain, partition.as_of))
             yield partition, rules
-    for chain, as_of in sorted(left):  # none of the tokens has holders
+    for chain, as_of in sorted(uncommitted):  # none of the tokens has holders
         yield Partition(chain, as_of, {}), rules
 
 

@@ -1,7 +1,7 @@
 """Compute maps and lists of holders of many tokens at many instants, on many machines.
 
-A task computes some tokens at some instants, as ``holderlake.engine.maps.batch`` does in one process. It reads the
-store's files from the shared storage, and a copy of the catalogue. The rows are combined by partition.
+A task computes a group of tokens at several instants, as ``holderlake.engine.maps.batch`` does in one process. It reads
+the store's files from the shared storage, and a copy of the catalogue. The rows are combined by partition.
 """
 
 from __future__ import annotations
@@ -155,11 +155,11 @@ def _groups(store: Store, tokens: Sequence[Key]) -> list[list[Key]]:
     """Divide the sorted tokens into groups with about equally many transfers."""
     sizes = {(history.chain, history.token_address): history.transfers for history in store.histories()}
     keys = sorted(set(tokens))
-    most = sum(sizes.get(key, 0) for key in keys) / _GROUPS
+    max_size = sum(sizes.get(key, 0) for key in keys) / _GROUPS
     groups: list[list[Key]] = []
     size = 0.0
     for key in keys:
-        if not groups or size + sizes.get(key, 0) > most or groups[-1][-1][0] != key[0]:
+        if not groups or size + sizes.get(key, 0) > max_size or groups[-1][-1][0] != key[0]:
             groups.append([])
             size = 0.0
         groups[-1].append(key)
@@ -168,7 +168,7 @@ def _groups(store: Store, tokens: Sequence[Key]) -> list[list[Key]]:
 
 
 def _partitions(results: Sequence[dict[str, str]]) -> Iterator[Partition]:
-    """Yield the partitions of all tasks of some instants. ``results`` are by token."""
+    """Yield the partitions of the results of all tasks of the same instants, by token."""
     tables: dict[str, pa.Table] = {}
     for name in sorted({name for paths in results for name in paths}):
         files = [pa.ipc.open_file(pa.memory_map(paths[name])) for paths in results if name in paths]

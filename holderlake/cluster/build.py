@@ -4,7 +4,7 @@ The result is a store like any other. The steps are functions, each of which man
 
 1. ``split`` reads a piece of the files, groups its rows by buckets of tokens, and lists its addresses.
 2. ``address_range`` gives numbers to the distinct addresses of a range of hashes; ``dictionary`` joins the ranges.
-3. ``shard`` imports the rows of some buckets into a store of its own, with the common numbers of addresses. This is the
+3. ``shard`` imports the rows of its buckets into a store of its own, with the common numbers of addresses. This is the
    embedded engine's import, so each token is sorted, checked for duplicates and written by the same code.
 4. ``adjacency`` merges the transfers of a range of addresses from all shards; ``adjacency_file`` joins the ranges.
 5. This process moves the files into the store and lists them (``Store.add_built``).
@@ -92,7 +92,7 @@ class Place:
 
 
 def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """Group the rows of some row groups (path, number) of Parquet files by buckets of tokens.
+    """Group the rows of the row groups (path, number) of Parquet files by buckets of tokens.
 
     Write the files ``name.arrow`` (the rows) and ``name.volume`` (the addresses in the order of the rows). Return the
     number of ``rows`` and the numbers of the ``batches`` of each bucket, and the number of ``addresses``.
@@ -116,12 +116,12 @@ def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[st
     return {"rows": rows_of, "batches": batches_of, "addresses": len(addresses)}
 
 
-def _pieces(groups: Sequence[tuple[str, int]], most: int) -> Iterator[pa.Table]:
-    """Yield the rows of row groups in tables of about ``most`` rows."""
+def _pieces(groups: Sequence[tuple[str, int]], max_rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of row groups in tables of about ``max_rows`` rows."""
     waiting: list[pa.Table] = []
     for path, of_path in itertools.groupby(groups, key=lambda group: group[0]):
         with opened_parquet(path) as file:
-            for batch in file.iter_batches(min(most, 1 << 17), [number for _, number in of_path]):
+            for batch in file.iter_batches(min(max_rows, 1 << 17), [number for _, number in of_path]):
                 try:
                     waiting.append(pa.Table.from_batches([batch]).select(TRANSFERS.names).cast(TRANSFERS))
                 except (KeyError, ValueError) as error:
@@ -129,7 +129,7 @@ def _pieces(groups: Sequence[tuple[str, int]], most: int) -> Iterator[pa.Table]:
                         f"{path} has not the columns of stored transfers ({error}); read it with "
                         "'holderlake import files'"
                     ) from error
-                if sum(table.num_rows for table in waiting) >= most:
+                if sum(table.num_rows for table in waiting) >= max_rows:
                     yield pa.concat_tables(waiting)
                     waiting = []
     if waiting:
@@ -158,7 +158,7 @@ def dictionary(place: Place, ranges: Sequence[str], sizes: Sequence[int]) -> tup
 
 
 def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -> dict[str, Any]:
-    """Import the rows of some buckets into a store of its own, whose files are in the folder of the build.
+    """Import the rows of the shard's buckets into a store of its own, whose files are in the folder of the build.
 
     ``volume`` is the common dictionary. Return the ``parts``, ``runs`` (file, entries), ``tokens`` (number, chain,
     address), ``standards`` (chain, address, standard), ``sums`` (by path) and the ``report``.
@@ -211,9 +211,9 @@ def adjacency(place: Place, runs: Sequence[tuple[str, int]], first: int, end: in
     """
     file, path = place.new_file("run")
     opened = [(place.run(name), offset) for name, offset in runs]
-    most = 2 * place.memory // _ENTRY_BYTES  # more are the transfers of a single, very busy address
+    max_entries = 2 * place.memory // _ENTRY_BYTES  # more are the transfers of a single, very busy address
     with TemporaryDirectory(prefix="holderlake-run-", dir=local_folder()) as spool:
-        return file if merge_runs(path, opened, (first, end), most, Path(spool), Budget(place.memory)) else None
+        return file if merge_runs(path, opened, (first, end), max_entries, Path(spool), Budget(place.memory)) else None
 
 
 def adjacency_file(place: Place, ranges: Sequence[str]) -> tuple[str, int, Sum]:
@@ -263,7 +263,7 @@ class _Steps:
 
     def _results(self, step: str, compute: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]]) -> list[Any]:
         """Call ``compute`` with the place and the ``arguments`` of each task, by name. Return the results in order."""
-        tasks = [Task(name, compute, (self.place, *rest)) for name, rest in arguments.items()]
+        tasks = [Task(name, compute, (self.place, *values)) for name, values in arguments.items()]
         self.on_task(step, len(tasks))
         result_of = {}
         for name, result in self.workers.results(tasks, self.place.folder / "tasks"):
@@ -324,7 +324,7 @@ _COUNTS: Final = ("rows", "added", "duplicates", "conflicts")
 
 
 def _sources(files: Sequence[str]) -> dict[str, list[int]]:
-    """Return the numbers of rows of the row groups of each Parquet file, by path. Folders stand for their files."""
+    """Return the numbers of rows of the row groups of each Parquet file, by path. Folders are read completely."""
     sources = {}
     for path in sorted({path for place in files for path in parquet_files(place)}):
         with opened_parquet(path) as file:
@@ -335,13 +335,13 @@ def _sources(files: Sequence[str]) -> dict[str, list[int]]:
     return sources
 
 
-def _groups(sources: Mapping[str, Sequence[int]], most: int) -> Iterator[list[tuple[str, int]]]:
-    """Yield lists of row groups (path, number) with at most ``most`` rows, or of one larger row group."""
+def _groups(sources: Mapping[str, Sequence[int]], max_rows: int) -> Iterator[list[tuple[str, int]]]:
+    """Yield lists of row groups (path, number) with at most ``max_rows`` rows, or of one larger row group."""
     groups: list[tuple[str, int]] = []
     rows = 0
     for path, sizes in sources.items():
         for number, size in enumerate(sizes):
-            if groups and rows + size > most:
+            if groups and rows + size > max_rows:
                 yield groups
                 groups, rows = [], 0
             groups.append((path, number))
@@ -354,11 +354,11 @@ def _shards(splits: Sequence[str], results: Sequence[Any]) -> list[Batches]:
     rows_of: defaultdict[str, int] = defaultdict(int)
     for bucket, rows in (item for result in results for item in result["rows"].items()):
         rows_of[bucket] += rows
-    most = min(sum(rows_of.values()) // _SHARDS + 1, _SHARD_ROWS)
+    max_rows = min(sum(rows_of.values()) // _SHARDS + 1, _SHARD_ROWS)
     shards: list[list[str]] = []
     size = 0
     for bucket, rows in sorted(rows_of.items(), key=lambda item: -item[1]):
-        if not shards or size + rows > most:
+        if not shards or size + rows > max_rows:
             shards.append([])
             size = 0
         shards[-1].append(bucket)

@@ -205,33 +205,35 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
         _write_places(file, owners, count, budget.chunk)
 
 
-def range_edges(runs: Sequence[Run], addresses: int, most: int) -> list[int]:
-    """Divide the numbers of ``addresses`` addresses into ranges with about ``most`` entries in all runs. Return the
-    edges."""
+def range_edges(runs: Sequence[Run], addresses: int, max_entries: int) -> list[int]:
+    """Divide the numbers of ``addresses`` addresses into ranges with about ``max_entries`` entries in all runs.
+
+    Return the edges.
+    """
     grid = np.unique(np.linspace(0, addresses, _GRID, dtype=np.int64))
     counts = np.sum([[run.entries_before(int(place)) for place in grid] for run in runs], axis=0)
-    parts = 1 + int(counts[-1]) // most
+    parts = 1 + int(counts[-1]) // max_entries
     cuts = np.searchsorted(counts, int(counts[-1]) * np.arange(1, parts) // parts)
     return sorted({0, *grid[cuts].tolist(), addresses})
 
 
 def merge_runs(
-    path: Path, runs: Sequence[tuple[Run, int]], owners: tuple[int, int], most: int, spool: Path, budget: Budget
+    path: Path, runs: Sequence[tuple[Run, int]], owners: tuple[int, int], max_entries: int, spool: Path, budget: Budget
 ) -> bool:
     """Merge the entries of several runs into one run at ``path``. Return False, without a file, if there are none.
 
     ``owners`` are the first number and the end of the range of owners to merge. Each run comes with the number that is
-    added to its token numbers. At most ``most`` entries are sorted in memory; more are merged in batches.
+    added to its token numbers. At most ``max_entries`` entries are sorted in memory; more are merged in batches.
     """
     spans = [(run.entries_before(owners[0]), run.entries_before(owners[1])) for run, _ in runs]
     count = sum(end - start for start, end in spans)
     if not count:
         return False
-    rows = count if count <= most else max(budget.chunk // len(runs), 16)
+    rows = count if count <= max_entries else max(budget.chunk // len(runs), 16)
     sources = [
         _renumbered(entries_of_run(run, rows, span), added) for (run, added), span in zip(runs, spans, strict=True)
     ]
-    entries = iter([joined_entries(sources)]) if count <= most else merged_entries(sources)
+    entries = iter([joined_entries(sources)]) if count <= max_entries else merged_entries(sources)
     is_wide = any(run.times.dtype.itemsize > 4 for run, _ in runs)
     write_run(path, entries, count, is_wide, spool, budget)
     return True
