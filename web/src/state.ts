@@ -156,7 +156,7 @@ export function failed(error: unknown): void {
 /** Starts to follow the view. */
 export function follow(): void {
   effect(() => {
-    data.version.value; // a new version can change everything
+    data.renewals.value; // a new version of the warehouse can change everything
     const [chain = "", token = ""] = chosen.value.split("\n");
     void openToken(chain, token);
   });
