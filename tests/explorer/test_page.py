@@ -903,6 +903,7 @@ def test_print_is_light_with_map_card_and_table_but_no_controls(open_page: Open)
         expect(page.get_by_role(control, include_hidden=True).first).not_to_be_visible()
     expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
     expect(page.get_by_role("table", name="Holders at")).to_be_visible()
+    expect(page.get_by_text("1 Jun 2026", exact=True).first).to_be_visible()
     assert {one["fill"] for one in page.evaluate(BUBBLES)} >= {"#c3cad1"}
     assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(28, 33, 39)"
 

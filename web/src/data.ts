@@ -213,7 +213,7 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
       ...NO_DETAILS,
       id: address,
       address,
-      label: `${name(largest)} + ${first.wallets - 1}`,
+      label: `${first.wallets} wallets: ${name(largest)}`,
       kind: isDrawn ? "top_holder" : "holder",
       share: first.owner_share,
       amount: first.owner_amount,
