@@ -1,6 +1,7 @@
 """This application's Dagster assets and checks, one module for each family of tables.
 
-Each of these modules names the endpoint, the tables on which its asset depends, its checks, and the schedule.
-``freshness`` has the freshness checks of all tables. The factories are in ``holderlake.dagster``; a project of your own
-calls them in the same way, under a key prefix.
+Each of these modules declares its asset's partitions, backfill policy, pool and resource, and its checks. The resource
+``workspace`` joins provider, lake, warehouse and engine (``resources/``). ``freshness`` has the freshness checks of all
+tables. The factories are in ``holderlake.dagster``; a project of your own calls them in the same way, under a key
+prefix.
 """

@@ -6,7 +6,8 @@ The provider may offer this metadata in a custom plan only.
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.addresses import ADDRESSES
 
-addresses = stream_asset(ADDRESSES, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
-address_checks = stream_checks(ADDRESSES)
+addresses = stream_asset(ADDRESSES, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+address_checks = stream_checks(ADDRESSES, resource=WORKSPACE)

@@ -3,7 +3,8 @@
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.holders import HOLDERS
 
-holders = stream_asset(HOLDERS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
-holder_checks = stream_checks(HOLDERS)
+holders = stream_asset(HOLDERS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+holder_checks = stream_checks(HOLDERS, resource=WORKSPACE)

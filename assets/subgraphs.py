@@ -3,7 +3,8 @@
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 
-subgraphs = stream_asset(SUBGRAPHS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
-subgraph_checks = stream_checks(SUBGRAPHS)
+subgraphs = stream_asset(SUBGRAPHS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+subgraph_checks = stream_checks(SUBGRAPHS, resource=WORKSPACE)

@@ -3,7 +3,8 @@
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.tokens import TOKENS
 
-tokens = stream_asset(TOKENS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
-token_checks = stream_checks(TOKENS)
+tokens = stream_asset(TOKENS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+token_checks = stream_checks(TOKENS, resource=WORKSPACE)

@@ -1,6 +1,7 @@
 """Asset: the DuckDB warehouse, loaded at the end of each run that fetches tables."""
 
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.ingest.streams.all import STREAMS
 
-warehouse = warehouse_asset([table for stream in STREAMS for table in stream.tables])
+warehouse = warehouse_asset([table for stream in STREAMS for table in stream.tables], resource=WORKSPACE)

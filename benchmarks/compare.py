@@ -29,11 +29,12 @@ import pyarrow.compute as pc
 from holderlake.comparison.compare import compare
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.maps.batch import holder_batches, map_batches
-from holderlake.engine.records import TRANSFERS, Key, Label, Rules, TokenInfo
+from holderlake.engine.records import TRANSFERS, Key, Label, TokenInfo
 from holderlake.engine.sources.files.transfers import FileOptions, read_file
 from holderlake.engine.sources.labels import read_labels
 from holderlake.engine.sources.sample import sample_world
@@ -120,7 +121,7 @@ def changed(**values: Any) -> Alter:
 
 
 def other_rules(**values: Any) -> Alter:
-    return lambda home, _: replace(home, rules=replace(home.rules, **values))
+    return lambda home, _: replace(home, rules=home.rules.model_copy(update=values))
 
 
 def other_options(**values: Any) -> Alter:

@@ -333,7 +333,7 @@ def _setting_row(setting: Setting) -> str:
 def _default(value: Any) -> str:
     if value is PydanticUndefined:
         return "required"
-    if value is None or value in ({}, []):
+    if value is None or value in ({}, [], frozenset()):
         return "none"
     if isinstance(value, timedelta):
         return f"`{value.days}d`"

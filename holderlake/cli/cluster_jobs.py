@@ -27,8 +27,6 @@ from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed
 from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.provider.fetcher import rules_text
 from holderlake.settings import Settings, SettingsError
@@ -40,7 +38,6 @@ _FAMILIES: Final = {
     "holders": ("holders",),
 }
 _ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
-_BY_NAME: Final = {family.name: family for family in (MAPS, HOLDERS)}
 _NO_HOLDERS: Final = "no_holders"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holderlake.contract.rules import Rules
 from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
 from holderlake.engine.files.adjacency import NEVER
 from holderlake.engine.maps.graph import Graphs, Top, connected
@@ -23,7 +24,7 @@ from holderlake.engine.numeric.bigint import Array, from_ints, width_for
 from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX, Activity, detail_columns
 from holderlake.engine.queries.balance_rows import Rows
 from holderlake.engine.queries.holders import RankedHolders, holders_table
-from holderlake.engine.records import Rules, TokenInfo
+from holderlake.engine.records import TokenInfo
 
 PAID_LABEL: Final = 8
 """Kind of an address with a paid label, in addition to ``CEX``, ``DEX`` and ``CONTRACT``."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from holderlake.contract.fields import Column
 from holderlake.contract.models import GroupedTransferData, Holder, Model, RawAmount, Share, UnixSeconds
+from holderlake.contract.rules import Rules
 
 
 class HoldersPage(Model):
@@ -274,20 +275,9 @@ class VerifiedTokens(Model):
     tokens: list[VerifiedToken]
 
 
-class MapRules(Model):
+class MapRules(Rules, Model):
     """The rules by which maps are computed. Two maps can be compared if their rules and options are equal."""
 
-    supernode_degree: int = Field(ge=1, description="Distinct counterparties that make a supernode.")
-    hypernode_transfers: int = Field(ge=0, description="A hypernode has more transfers than this.")
-    magic_links: int = Field(ge=1, description="Least shown holders that a magic node is linked to.")
-    magic_limit: int = Field(ge=0, description="Most magic nodes of a map.")
-    time_window: int = Field(ge=1, description="Seconds of a time node's window.")
-    time_links: int = Field(ge=1, description="Least shown holders that share a time node.")
-    time_wallets: int = Field(ge=1, description="Most counterparties of the exchange in the window of a time node.")
-    time_limit: int = Field(ge=0, description="Most time nodes of a map.")
-    fresh_wallet_seconds: int = Field(ge=0, description="Age under which a wallet is fresh.")
-    time_allowed: list[str] = Field(description="Contracts that can be time nodes, in addition to exchanges.")
-    labels: Literal["latest", "as_of"] = Field(
-        description="Labels with a period count at all instants (latest), or at those of their period (as_of)."
-    )
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
     score_version: int = Field(ge=1, description="Version of the service score: its formula and its entities.")

@@ -465,12 +465,6 @@ class ValidationItem(Model):
     type: str
 
 
-class HTTPValidationError(Model):
-    """The body of an answer with status 422."""
-
-    detail: list[ValidationItem]
-
-
 class ErrorBody(Model):
     """The body of an error with a status other than 422."""
 

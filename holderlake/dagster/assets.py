@@ -36,7 +36,7 @@ from holderlake.dagster.metadata import (
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.dagster.versions import chosen_version, code_version, provenance
+from holderlake.dagster.versions import chosen_version, code_version, input_tags, provenance
 from holderlake.healing.paused import pausing
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
@@ -123,9 +123,10 @@ def stream_asset(
                 )
                 context.add_asset_metadata(metadata, key, partition)
             yield MaterializeResult(asset_key=key)
-            for day_results in results.values():
-                if _differs(stream, day_results, config, workspace):
-                    _log(context, stream, table, day_results, config, workspace, key_prefix)
+            different = [
+                day_results for day_results in results.values() if _differs(stream, day_results, config, workspace)
+            ]
+            _log(context, table, different, config, workspace, key_prefix)
 
     return materialise
 
@@ -141,24 +142,23 @@ def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestC
 
 def _log(
     context: AssetExecutionContext,
-    stream: Stream,
     table: str,
-    results: Sequence[PartitionResult],
+    days: Sequence[Sequence[PartitionResult]],
     config: IngestConfig,
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> None:
-    """Log one chain and day of a table as materialised, with the request options and tokens of its rows.
+    """Log partitions of a table as materialised, with the request options and tokens of their rows.
 
-    ``results`` are the ingest's results for that chain and day.
+    ``days`` has the ingest's results for each chain and day.
     """
-    tags = provenance(
-        context.instance,
-        code_version(results[-1].options),
-        context.assets_def.asset_deps[asset_key(table, key_prefix)],
-        has_all_tokens=not lacks_tokens(config.tokens, results),
-    )
-    log_materialisations(context.op_execution_context, table, results, workspace, key_prefix=key_prefix, tags=tags)
+    if not days:
+        return
+    inputs = input_tags(context.instance, context.assets_def.asset_deps[asset_key(table, key_prefix)])
+    for results in days:
+        has_all_tokens = not lacks_tokens(config.tokens, results)
+        tags = provenance(code_version(results[-1].options), inputs, has_all_tokens=has_all_tokens)
+        log_materialisations(context.op_execution_context, table, results, workspace, key_prefix=key_prefix, tags=tags)
 
 
 def _table_spec(
@@ -204,10 +204,13 @@ def _ingest(
             )
         )
     except Exception:
-        for (chain, day), day_results in by_day(results).items():
-            if len(day_results) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain]):
-                for table in stream.tables:
-                    _log(context, stream, table, day_results, config, workspace, key_prefix)
+        complete = [
+            day_results
+            for (chain, day), day_results in by_day(results).items()
+            if len(day_results) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain])
+        ]
+        for table in stream.tables:
+            _log(context, table, complete, config, workspace, key_prefix)
         raise
     return results
 

@@ -42,7 +42,7 @@ from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key, log_materialisations, newest_days
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.dagster.versions import code_version, provenance
+from holderlake.dagster.versions import code_version, input_tags, provenance
 from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
@@ -195,17 +195,14 @@ class _Backfill:
     def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
         """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
         newest, instance = partition_key(chain, self.instants[chain][0]), self._context.instance
+        inputs = input_tags(instance, map(asset_key, INPUTS.get(stream.name, ())))
         for table in stream.tables:
             logged_partitions = instance.get_materialized_partitions(AssetKey(table))
             for day_results in by_day(results).values():
                 key = partition_key(chain, day_results[0].as_of)
                 if key not in logged_partitions or any(result.is_new for result in day_results):
-                    tags = provenance(
-                        instance,
-                        code_version(day_results[-1].options),
-                        map(asset_key, INPUTS.get(stream.name, ())),
-                        has_all_tokens=not lacks_tokens(self._tokens, day_results),
-                    )
+                    has_all_tokens = not lacks_tokens(self._tokens, day_results)
+                    tags = provenance(code_version(day_results[-1].options), inputs, has_all_tokens=has_all_tokens)
                     log_materialisations(
                         self._context, table, day_results, self._workspace, with_plots=key == newest, tags=tags
                     )
@@ -292,7 +289,7 @@ def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> s
 def _check(
     context: OpExecutionContext, workspace: Workspace, days_by_stream: Mapping[str, Collection[tuple[str, str]]]
 ) -> None:
-    """Run all checks on the filled partitions (pairs of chain and day, by stream).
+    """Run all checks on the filled and loaded partitions (pairs of chain and day, by stream).
 
     A step cannot yield these checks, so they are reported outside the run.
     """
@@ -300,7 +297,7 @@ def _check(
         days = days_by_stream.get(stream.name)
         if days:
             tag_failed_requests(context, workspace.lake, stream, days)
-        for result in evaluate(workspace, stream, days) if days else ():
+        for result in evaluate(workspace, stream, days, are_loaded=True) if days else ():
             if not result.passed:
                 workspace.report(result)
                 table = result.asset_key.to_user_string()

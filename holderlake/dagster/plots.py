@@ -13,22 +13,28 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import accumulate, groupby
 from typing import Final, TypeAlias
 
 import matplotlib
-import pandas as pd
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from dagster import MetadataValue
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from holderlake.contract.text import printable
-from holderlake.export.history_plots import DIALOG, DIALOG_DPI, HUES, MEASURES, legend_below, percent_tick
+from holderlake.export.history_plots import DIALOG, DIALOG_DPI, HUES, MEASURES, legend_below, numbers, percent_tick
 from holderlake.lake.lake import Lake
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
+_CLUSTERS: Final = (("largest cluster", _BLUE), ("second", _ORANGE), ("smaller ones", _GREY))
+"""Names and colours of the first clusters; further ones look like the third."""
 _LONGEST_NAME: Final = 24
+_MOST_TOKENS: Final = 8
+"""Most tokens in a plot: the names of more would overlap."""
 _log = logging.getLogger(__name__)
 _Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
 _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
@@ -36,7 +42,10 @@ _TEXT_SIZE: Final = 9.5
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
-    """Return the plot of a table at one as-of instant as asset metadata; empty if the table has no plot or no rows."""
+    """Return the plot of a table at one as-of instant as asset metadata; empty if the table has no plot or no rows.
+
+    It shows the first ``_MOST_TOKENS`` tokens; the title says of how many.
+    """
     if table not in _PLOTS:
         return {}
     title, draw = _PLOTS[table]
@@ -44,9 +53,12 @@ def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, Meta
         rows = lake.read(table, chain, as_of)
         if not rows.num_rows:
             return {}
-        text = base64.b64encode(
-            _picture(draw, rows, _symbols(lake, chain, as_of), f"{title} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC")
-        ).decode()
+        tokens = pc.unique(rows["token_address"])
+        caption = f"{title} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC"
+        if len(tokens) > _MOST_TOKENS:
+            rows = rows.filter(pc.is_in(rows["token_address"], tokens.slice(0, _MOST_TOKENS)))
+            caption += f" · {_MOST_TOKENS} of {len(tokens):,} tokens"
+        text = base64.b64encode(_picture(draw, rows, _symbols(lake, chain, as_of), caption)).decode()
     except Exception as error:
         _log.warning("the plot of %s of %s is left out: %s", table, chain, error)
         return {}
@@ -96,9 +108,13 @@ def _name(symbols: Mapping[str, str], address: str) -> str:
 
 def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     """Draw the share of supply that the first N holders have together, one line a token."""
-    frame = rows.select(["token_address", "rank", "share"]).to_pandas().sort_values(["token_address", "rank"])
-    for address, token in frame.groupby("token_address"):
-        axes.plot(token["rank"], token["share"].cumsum(), label=_name(symbols, str(address)), linewidth=1.6)
+    listed = rows.select(["token_address", "rank", "share"]).sort_by(
+        [("token_address", "ascending"), ("rank", "ascending")]
+    )
+    for address, of_token in groupby(listed.to_pylist(), key=lambda row: str(row["token_address"])):
+        holders = list(of_token)
+        ranks, shares = [row["rank"] for row in holders], accumulate(row["share"] or 0 for row in holders)
+        axes.plot(ranks, list(shares), label=_name(symbols, address), linewidth=1.6)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
@@ -111,13 +127,15 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
 
 def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     """Draw the shares of supply by kind of holder, one group of bars a token."""
-    frame = rows.select(["token_address", "service_score", *_SUPPLY]).to_pandas()
-    scores = ["no score" if pd.isna(score) else f"score {score:.0f}" for score in frame["service_score"]]
-    names = [_name(symbols, address) for address in frame["token_address"]]
-    frame.index = [f"{name}\n{score}" for name, score in zip(names, scores, strict=True)]
-    shares = frame[list(_SUPPLY)].rename(columns=MEASURES)
-    shares.plot.barh(ax=axes, width=0.8, legend=False, color=list(HUES[: len(_SUPPLY)]))
+    scores = ["no score" if score is None else f"score {score:.0f}" for score in rows["service_score"].to_pylist()]
+    names = [_name(symbols, address) for address in rows["token_address"].to_pylist()]
+    places, height = np.arange(len(names)), 0.8 / len(_SUPPLY)
+    for number, (measure, hue) in enumerate(zip(_SUPPLY, HUES, strict=False)):
+        middle = places + (number + 0.5) * height - 0.4
+        axes.barh(middle, numbers(rows, measure), height, label=MEASURES[measure], color=hue)
+    axes.set_yticks(places, [f"{name}\n{score}" for name, score in zip(names, scores, strict=True)])
     axes.set_xlim(0, 1)
+    axes.margins(y=0.02)
     axes.invert_yaxis()  # the first token and the first measure on top, as in the legend
     axes.xaxis.set_major_formatter(percent_tick)
     axes.set_xlabel("share of supply")
@@ -125,12 +143,15 @@ def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
 
 def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     """Draw the share of supply of each cluster, one bar a token."""
-    frame = rows.select(["token_address", "cluster_id", "share"]).to_pandas()
-    shares = frame.pivot_table(index="token_address", columns="cluster_id", values="share").fillna(0)
-    shares.index = [_name(symbols, address) for address in shares.index]
-    colours = [_BLUE, _ORANGE, *[_GREY] * max(0, shares.shape[1] - 2)]
-    shares.columns = ["largest cluster", "second", *["smaller ones"], *[None] * shares.shape[1]][: shares.shape[1]]
-    shares.plot.barh(ax=axes, stacked=True, legend=False, color=colours, edgecolor="white")
+    shares = {(row["token_address"], row["cluster_id"]): row["share"] or 0 for row in rows.to_pylist()}
+    tokens = sorted({token for token, _ in shares})
+    starts = np.zeros(len(tokens))
+    for number, cluster in enumerate(sorted({cluster for _, cluster in shares})):
+        name, colour = _CLUSTERS[number] if number < len(_CLUSTERS) else (None, _GREY)
+        widths = np.array([shares.get((token, cluster), 0) for token in tokens])
+        axes.barh(range(len(tokens)), widths, 0.5, starts, label=name, color=colour, edgecolor="white")
+        starts += widths
+    axes.set_yticks(range(len(tokens)), [_name(symbols, token) for token in tokens])
     axes.xaxis.set_major_formatter(percent_tick)
     axes.set_xlabel("share of supply")
     axes.set_ylabel("")

@@ -71,19 +71,24 @@ def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], cha
     return changed
 
 
-def provenance(
-    instance: DagsterInstance, version: str, inputs: Iterable[AssetKey], *, has_all_tokens: bool = True
-) -> dict[str, str]:
-    """Return the tags of a materialisation: its versions, and the data version and newest event of each input.
+def provenance(version: str, inputs: Mapping[str, str], *, has_all_tokens: bool = True) -> dict[str, str]:
+    """Return the tags of a materialisation: its code and data version, and those of ``input_tags``.
 
-    ``version`` is its code version, ``inputs`` are the assets that it depends on. Without ``has_all_tokens`` the asset
-    ``watchlist`` is left out: Dagster then shows the partition as stale.
+    Without ``has_all_tokens`` the asset ``watchlist`` is left out: Dagster then shows the partition as stale.
     """
+    left_out = set() if has_all_tokens else {_INPUT + WATCHLIST, _POINTER + WATCHLIST}
     tags = {_CODE_VERSION: version, _DATA_VERSION: hashlib.sha256(version.encode()).hexdigest()[:12]}
+    return tags | {name: value for name, value in inputs.items() if name not in left_out}
+
+
+def input_tags(instance: DagsterInstance, inputs: Iterable[AssetKey]) -> dict[str, str]:
+    """Return the tags with the data version and the newest event of each asset that a materialisation depends on.
+
+    It costs a query for each input, so call it once for many partitions.
+    """
+    tags = {}
     for key in inputs:
         name = key.to_user_string()
-        if name == WATCHLIST and not has_all_tokens:
-            continue
         fetch = instance.fetch_observations if name == WATCHLIST else instance.fetch_materializations
         newest = next(iter(fetch(key, limit=1).records), None)
         tags[_INPUT + name] = (_tags(newest).get(_DATA_VERSION) if newest else None) or "INITIAL"

@@ -23,8 +23,7 @@ from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import utc_now
 from holderlake.dagster.history_steps import history_steps
 from holderlake.dagster.launch import own_dagster_home, prepare_dagster_home
-from holderlake.doctor.file_checks import check_files
-from holderlake.doctor.finding import Finding
+from holderlake.doctor.file_checks import Finding, check_files
 from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.healing.paused import paused_schedule
 from holderlake.ingest.streams.chains import listed
@@ -217,7 +216,7 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
 
     if settings.provider.local == "store":
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
-    ignored = settings.engine.thresholds.chosen_values()
+    ignored = settings.engine.thresholds.model_fields_set
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.archive.provenance import Asked
-from holderlake.doctor.finding import Finding
 from holderlake.lake.damage import damages, unlisted
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.statements import WRONG_SUM
@@ -43,6 +43,16 @@ _DATABASES: Final = {
 }
 """SQLite files of a home, by path. The value is the advice if the file is damaged."""
 _SIDES: Final = ("", "-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check: its subject, whether it passed, a sentence, and advice for a problem."""
+
+    what: str
+    fine: bool
+    found: str
+    advice: str = ""
 
 
 def check_files(workspace: Workspace) -> Iterator[Finding]:

@@ -1,9 +1,9 @@
-"""The types that sources return and the store imports: transfers, tokens, labels, rules and import reports."""
+"""The types that sources return and the store imports: transfers, tokens, labels and import reports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import pyarrow as pa
 
@@ -93,23 +93,6 @@ class Label:
     precedence: int = 0
     valid_from: int | None = None
     valid_to: int | None = None
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The rules by which addresses are classified. ``contract.extra_models.MapRules`` describes each of them."""
-
-    supernode_degree: int = 10_000
-    hypernode_transfers: int = 200_000
-    magic_links: int = 2
-    magic_limit: int = 40
-    time_window: int = 300
-    time_links: int = 2
-    time_wallets: int = 20
-    time_limit: int = 40
-    fresh_wallet_seconds: int = 10 * 86_400
-    time_allowed: frozenset[str] = field(default_factory=frozenset)
-    labels: Literal["latest", "as_of"] = "latest"
 
 
 @dataclass(frozen=True)

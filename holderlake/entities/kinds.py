@@ -40,6 +40,8 @@ DISPERSE_TOOLS: Final = ("0xd152f549545093347a162dce210e7293f1452150",)
 """Contracts that pay many receivers for anyone in one transaction: Disperse.app, at one address on most chains."""
 MAX_COUNTERPARTIES: Final = 250
 """An address that exchanged transfers with more addresses is a hub, and joins no wallets."""
+MAX_WALLETS: Final = 1_000
+"""Joins, the weakest first, that would make an entity of more wallets are dropped: that is a crowd, not an owner."""
 LEAST_CONFIDENCE: Final = 0.5
 """Confidence from which evidence joins two wallets, unless the user chooses another one: more likely than not."""
 CERTAIN: Final = 0.95

@@ -29,6 +29,7 @@ from holderlake.entities.kinds import (
     KINDS,
     LEAST_CONFIDENCE,
     MAX_COUNTERPARTIES,
+    MAX_WALLETS,
     Kind,
     statement,
 )
@@ -271,7 +272,8 @@ def _search(engine: Engine, values: Mapping[str, Value], timed: bool, advance: A
             selects.append(_LINK.format(kind.name))
         advance(kind.name)
     engine.run(Statement("links", "UNION ALL".join(selects)), {})
-    engine.run(statement("results/joins"), values, keep=True)
+    engine.run(statement("results/possible_joins"), values, keep=True)
+    engine.register("joins", without_crowds(engine.table("possible_joins")))
     engine.register("members", _components(engine, "joins"))
     engine.run(Statement("certain_joins", "SELECT a, b FROM joins WHERE confidence >= $certain"), {"certain": CERTAIN})
     engine.register("certain_members", _components(engine, "certain_joins"))
@@ -285,6 +287,23 @@ def _find(engine: Engine, kind: Kind, values: Mapping[str, Value]) -> None:
     engine.run(Statement("pairs", kind.statement.text), values, keep=True)
     engine.register("groups", _components(engine, "pairs"))
     engine.run(Statement(kind.name, statement("facts/groups").text), {}, keep=True)
+
+
+def without_crowds(joins: pa.Table) -> pa.Table:
+    """Return joins (``a``, ``b``, ``confidence``) without those that connect a crowd of more than ``MAX_WALLETS``.
+
+    All joins of a confidence that connect a crowd are dropped, from the highest confidence down: so the result does not
+    depend on the order of rows, and joins of at least any confidence connect no crowd.
+    """
+    wallets_a, wallets_b, confidence = (joins[name].to_numpy() for name in ("a", "b", "confidence"))
+    is_kept = np.zeros(len(confidence), np.bool_)
+    for level in np.unique(confidence)[::-1]:
+        is_kept |= confidence == level
+        wallets, roots = connected(wallets_a[is_kept], wallets_b[is_kept])
+        _, entity, sizes = np.unique(roots, return_inverse=True, return_counts=True)
+        places = np.searchsorted(wallets, wallets_a[is_kept])
+        is_kept[is_kept] = (sizes[entity[places]] <= MAX_WALLETS) | (confidence[is_kept] > level)
+    return joins.filter(pa.array(is_kept))
 
 
 def _components(engine: Engine, pairs: str) -> pa.Table:

@@ -12,9 +12,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import nan
 from typing import Any, Final
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
@@ -66,41 +69,43 @@ DARK: Final = Look("#1a1f27", "#c3cad4", "#333b47")
 
 def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``concentration``: lines through time for the score and for shares of the supply."""
-    frame = rows.to_pandas()
     lines = {
-        "score, 0 to 100": (frame["service_score"], 2.4, "-"),
-        f"{MEASURES['top_10_share']}, %": (frame["top_10_share"] * 100, 1.5, "-"),
-        "in clusters, %": (frame["bundles"] * 100, 1.5, "--"),
-        "exchanges, pools, %": (frame["exchanges"] * 100, 1.5, ":"),
+        "score, 0 to 100": ("service_score", 1, 2.4, "-"),
+        f"{MEASURES['top_10_share']}, %": ("top_10_share", 100, 1.5, "-"),
+        "in clusters, %": ("bundles", 100, 1.5, "--"),
+        "exchanges, pools, %": ("exchanges", 100, 1.5, ":"),
     }
-    for (name, (values, width, style)), hue in zip(lines.items(), HUES, strict=False):
-        axes.plot(frame["timestamp"], values, style, label=name, color=hue, linewidth=width, marker="o", markersize=3)
+    times = rows["timestamp"].to_numpy()
+    for (name, (column, factor, width, style)), hue in zip(lines.items(), HUES, strict=False):
+        values = factor * numbers(rows, column)
+        axes.plot(times, values, style, label=name, color=hue, linewidth=width, marker="o", markersize=3)
     axes.set_ylim(0, 102)
 
 
 def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``shares``: a line through time for the share of each of the largest holders."""
-    frame = rows.to_pandas()
-    addresses = list(dict.fromkeys(frame["address"]))
-    wide = frame.pivot_table(index="timestamp", columns="address", values="share", dropna=False)[addresses]
-    if len(wide) == 1:
-        axes.barh([_short(address) for address in addresses], wide.iloc[0].fillna(0), color=HUES[0])
+    shares = {(row["address"], row["timestamp"]): row["share"] for row in rows.to_pylist()}
+    addresses = list(dict.fromkeys(address for address, _ in shares))
+    times = sorted({when for _, when in shares})
+    if len(times) == 1:
+        axes.barh([_short(address) for address in addresses], [share or 0 for share in shares.values()], color=HUES[0])
         axes.invert_yaxis()
         axes.xaxis.set_major_formatter(percent_tick)
         return
     for address, hue in zip(addresses, HUES, strict=False):
-        axes.plot(wide.index, wide[address], label=_short(address), color=hue, linewidth=1.6, marker="o", markersize=3)
+        line = [shares.get((address, when)) for when in times]
+        values = [nan if share is None else share for share in line]
+        axes.plot(times, values, label=_short(address), color=hue, linewidth=1.6, marker="o", markersize=3)
     _in_percent(axes)
 
 
 def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``turnover``: bars for the holders that entered and left the list at each instant."""
-    frame = rows.to_pandas()
-    at = [float(when) for when in date2num(frame["timestamp"])]  # type: ignore[no-untyped-call] # as below
+    at = [float(when) for when in date2num(rows["timestamp"].to_pylist())]  # type: ignore[no-untyped-call] # as below
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
     axes.xaxis_date()
-    axes.bar(at, frame["entered"], width=width, color=HUES[2], label="entered")
-    axes.bar(at, -frame["left"], width=width, color=HUES[3], label="left", hatch="//", alpha=0.85)
+    axes.bar(at, numbers(rows, "entered"), width=width, color=HUES[2], label="entered")
+    axes.bar(at, -numbers(rows, "left"), width=width, color=HUES[3], label="left", hatch="//", alpha=0.85)
     axes.axhline(0, color=look.ink, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
@@ -123,6 +128,11 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
             markersize=4,
         )
     _in_percent(axes)
+
+
+def numbers(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
+    """Return a column of numbers as floats, null as NaN, which a plot leaves out."""
+    return np.array([nan if value is None else value for value in rows[column].to_pylist()], dtype=float)
 
 
 def _cluster_name(row: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import hashlib
 import shutil
 import uuid
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from holderlake.settings import AddressSet, Settings, SettingsError
 from holderlake.workspace import Endpoint, OwnStore, Workspace
 
 if TYPE_CHECKING:
-    from holderlake.engine.records import Rules
+    from holderlake.contract.rules import Rules
     from holderlake.engine.sources.sample import World
     from holderlake.engine.store.store import Store
     from holderlake.provider.local_engine import Engine
@@ -147,8 +147,7 @@ def _world_version() -> str:
     """Return a digest of the sample world. It changes when the code that makes the world changes."""
     world = _world()
     rows = zip(*(column.to_pylist() for column in world.transfers.columns), strict=True)
-    rules = {**asdict(world.rules), "time_allowed": sorted(world.rules.time_allowed)}
-    text = repr((world.tokens, world.labels, rules, list(rows)))
+    text = repr((world.tokens, world.labels, world.rules.model_dump(), list(rows)))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from holderlake.contract.chains import BURN_ADDRESSES
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix
 from holderlake.settings import Settings
 from holderlake.warehouse.transfers import StoredTransfers
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from holderlake.engine.catalog.labels import AddressLabel
-    from holderlake.engine.records import Rules
     from holderlake.engine.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -33,12 +33,7 @@ Say = Callable[[str], None]
 
 def engine_rules(settings: Settings) -> Rules:
     """Return the engine's rules: the thresholds of the settings, and defaults for the others."""
-    from holderlake.engine.records import Rules
-
-    thresholds = settings.engine.thresholds.chosen_values()
-    if "time_allowed" in thresholds:
-        thresholds["time_allowed"] = frozenset(thresholds["time_allowed"])
-    return Rules(**thresholds)
+    return Rules(**dict(settings.engine.thresholds))
 
 
 def own_store_id(settings: Settings) -> str:

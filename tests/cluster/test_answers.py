@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import UnknownToken
-from holderlake.engine.records import Rules
 from tests.cluster.conftest import AT, Asking, Tables, in_order
 from tests.engine.world import COIN, Row, a_token, cex, contract, histories, settled, transfer, world
 

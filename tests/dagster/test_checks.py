@@ -106,6 +106,21 @@ def test_the_check_of_rows_has_the_severity_of_the_worst(
         assert f"share_sum of {token} on eth at {MAY.isoformat()}Z (sum of shares: 1.5)" in faults
 
 
+def test_loaded_rows_are_judged_as_those_of_the_files(make_workspace: MakeWorkspace) -> None:
+    one = holder("0x" + "7" * 40, 1) | {"holder_data": {"amount": 3, "rank": 1, "share": 1.5}}
+    with scripted(answer([one])) as server:
+        workspace = make_workspace(watchlist={"eth": ["0x" + "5" * 40]}, base_url=server.address)
+        fill(workspace, HOLDERS, "eth", MAY, JUNE)
+    workspace.warehouse.load(workspace.lake)
+    of_files, of_warehouse = (
+        list(evaluate(workspace, HOLDERS, {("eth", "2026-05-01")}, are_loaded=are_loaded))
+        for are_loaded in (False, True)
+    )
+    assert of_files == of_warehouse
+    (sound,) = [one for one in of_warehouse if one.check_name == "rows_are_sound"]
+    assert sound.metadata["faults"].value == 2
+
+
 def test_the_rows_of_real_answers_are_sound(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for family in (HOLDERS, MAPS):

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.maps.evidence import cluster_evidence
-from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Row, a_token, cex, dex, draw, holders, table, transfer
 

@@ -15,8 +15,9 @@ from typing import Any
 import networkx as nx
 
 from holderlake.contract.chains import BURN_ADDRESSES, ZERO_ADDRESS
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix
-from holderlake.engine.records import Label, Rules, TokenInfo
+from holderlake.engine.records import Label, TokenInfo
 
 Row = dict[str, Any]
 Key = tuple[str, str]

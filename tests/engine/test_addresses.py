@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog import catalog
 from holderlake.engine.queries.addresses import addresses_table
-from holderlake.engine.records import Label, Rules
+from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from tests.engine.facts import AddressFacts, address_facts
 from tests.engine.oracle import Facts, Oracle

@@ -9,9 +9,9 @@ from subprocess import PIPE
 
 import pytest
 
+from holderlake.contract.rules import Rules
 from holderlake.engine.catalog import catalog
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from tests.engine.world import a_token
 from tests.processes import start

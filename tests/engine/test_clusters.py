@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holderlake.contract.rules import Rules
 from holderlake.engine.maps.clusters import Cluster, RankedNodes, clusters_of
 from holderlake.engine.numeric.bigint import from_ints
 from holderlake.engine.numeric.graph_kernels import components
-from holderlake.engine.records import Label, Rules
+from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from tests.engine.world import (
     COIN,

@@ -10,10 +10,10 @@ import networkx as nx
 import pytest
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
-from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from tests import flawed_histories
 from tests.engine.random_worlds import TOKENS, random_oracle

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import dt_update_text, from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
@@ -22,7 +23,7 @@ from holderlake.engine.queries.addresses import addresses_table
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
-from holderlake.engine.records import Label, Rules, TokenInfo
+from holderlake.engine.records import Label, TokenInfo
 from holderlake.engine.store.store import Store
 from tests import flawed_histories
 from tests.engine.oracle import Oracle

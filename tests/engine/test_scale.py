@@ -66,7 +66,7 @@ def over_days(rows: list[Row], chance: Random) -> list[Row]:
 def random_days(chance: Random) -> Oracle:
     """A random world whose transfers and time windows are measured in hours instead of seconds."""
     oracle = random_oracle(chance)
-    rules = replace(oracle.rules, time_window=oracle.rules.time_window * 3_600)
+    rules = oracle.rules.model_copy(update={"time_window": oracle.rules.time_window * 3_600})
     return replace(oracle, transfers=over_days(list(oracle.transfers), chance), rules=rules)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
+from holderlake.contract.rules import Rules
 from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.records import Label, Rules
+from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from tests.engine.world import (
     Row,
@@ -260,7 +260,7 @@ def driftwood(tmp_path_factory: pytest.TempPathFactory) -> Callable[[datetime, i
     (token,) = (token for token in world.tokens if token.name == "Driftwood")
 
     def sizes(at: datetime, window: int | None) -> list[int]:
-        with Store(folder, replace(world.rules, time_window=window or 1)) as store:
+        with Store(folder, world.rules.model_copy(update={"time_window": window or 1})) as store:
             drawn = draw(store, to_unix(at), (token.chain, token.address), use_time_nodes=window is not None)
         return sorted((row["holder_count"] for row in drawn["clusters"]), reverse=True)
 

@@ -18,6 +18,7 @@ from benchmarks.clusters import Sample, entities_at, score
 from benchmarks.worlds import make_world
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
+from holderlake.entities import links
 from holderlake.entities.clusters import entities_among, search_at
 from holderlake.entities.kinds import KINDS, LEAST_CONFIDENCE
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
@@ -162,6 +163,33 @@ def test_few_pairs_of_a_world_with_decoys_are_wrong(tmp_path: Path) -> None:
         right, wrong = figures.right.sum(), figures.wrong.sum()
         assert right > least * figures.pairs.sum(), "most pairs of an owner are found"
         assert wrong <= most * (right + wrong)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_joins_of_any_confidence_connect_no_crowd(data: st.DataObject) -> None:
+    """The joins left are those that plain Python leaves, with a limit that a few wallets reach."""
+    ends = st.integers(0, 15)
+    rows = data.draw(st.lists(st.tuples(ends, ends, st.sampled_from([0.5, 0.7, 0.95])), max_size=25, unique=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(links, "MAX_WALLETS", 4)
+        columns = [[row[place] for row in rows] for place in range(3)]
+        types = (pa.int64(), pa.int64(), pa.float64())
+        joins = links.without_crowds(pa.table([*map(pa.array, columns, types)], ["a", "b", "confidence"]))
+    left: list[tuple[int, int, float]] = []
+    for level in (0.95, 0.7, 0.5):
+        crowds = [group for group in groups([*left, *(row for row in rows if row[2] == level)]) if len(group) > 4]
+        left += [row for row in rows if row[2] == level and not any(row[0] in crowd for crowd in crowds)]
+    assert sorted(tuple(row.values()) for row in joins.to_pylist()) == sorted(left)
+
+
+def groups(joins: list[tuple[int, int, float]]) -> list[set[int]]:
+    """Return the connected wallets of joins."""
+    found: list[set[int]] = []
+    for one, other, _ in joins:
+        near = [group for group in found if group & {one, other}]
+        found = [group for group in found if group not in near] + [{one, other}.union(*near)]
+    return found
 
 
 def test_an_airdrop_joins_no_one_however_it_is_paid(tmp_path: Path) -> None:

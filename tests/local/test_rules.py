@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
+from holderlake.contract.rules import Rules
 from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from holderlake.local.embedded import sample_rules, sample_store
 from holderlake.service.billing.keys import KeyStore

@@ -25,8 +25,8 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.prices import CHAINS as CHAINS_PRICE
 from holderlake.contract.prices import MAP_BASE
 from holderlake.contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
+from holderlake.contract.rules import Rules
 from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.engine.records import Rules
 from holderlake.provider import errors
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.errors import ProviderError

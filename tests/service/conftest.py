@@ -16,7 +16,8 @@ import pytest
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.prices import CREDIT
-from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
+from holderlake.contract.rules import Rules
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.entities.clusters import FOLDER
 from holderlake.entities.links import find_entities

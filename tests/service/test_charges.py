@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from holderlake.service.billing import charges
+from holderlake.service.billing.charges import next_renewal, period_start
 from holderlake.service.billing.keys import (
     Charge,
     ChargeRequest,
@@ -26,7 +27,6 @@ from holderlake.service.billing.keys import (
     UnknownKey,
     postgresql_place,
 )
-from holderlake.service.billing.periods import next_renewal, period_start
 from holderlake.storage import owners
 from holderlake.storage.sqlite import DatabaseBusy
 from tests.examples import some

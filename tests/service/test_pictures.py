@@ -31,8 +31,7 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.service.pictures.drawing.colours import COLOURS, Theme, contrast, mixed, quiet_on, text_on
 from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map
-from holderlake.service.pictures.drawing.text import printable, shortened, width
-from holderlake.service.pictures.drawing.text_format import percent
+from holderlake.service.pictures.drawing.text import percent, printable, shortened, width
 from holderlake.service.pictures.layout.bubbles import Layout, place
 from holderlake.service.pictures.layout.page import Area
 from holderlake.service.pictures.layout.simulation import Simulation

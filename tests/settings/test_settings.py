@@ -121,7 +121,7 @@ def test_load_settings_reads_the_file(toml: Write) -> None:
     assert (settings.budget.per_run, settings.budget.per_day, settings.budget.per_month) == (25_00, 25_01, 1000_10)
     assert settings.schedule.offsets == [timedelta(0), timedelta(hours=12, minutes=30)]
     assert settings.engine_store == Path("raw")
-    assert settings.engine.thresholds.chosen_values() == {"magic_links": 3}
+    assert settings.engine.thresholds.model_dump(exclude_unset=True) == {"magic_links": 3}
 
 
 def test_the_environment_overrides_single_keys_of_the_file(toml: Write, monkeypatch: pytest.MonkeyPatch) -> None:

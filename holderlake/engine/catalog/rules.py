@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from holderlake.contract.rules import Rules
 from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
-from holderlake.engine.records import Rules
 
 SCORE_VERSION: Final = 2
 """Version of the formula of the service score (``queries.metrics``).
@@ -38,7 +37,7 @@ def rules_in_force(rules: Rules) -> dict[str, Any]:
 
     The same data is the body of ``GET /v0/x/rules``. Two maps can be compared only if this data is equal for both.
     """
-    return asdict(rules) | {"time_allowed": sorted(rules.time_allowed), "score_version": SCORE_VERSION}
+    return rules.model_dump() | {"score_version": SCORE_VERSION}
 
 
 def open_rules(catalog: sqlite3.Connection, chosen_rules: Rules | None) -> RulesInForce:
@@ -48,12 +47,12 @@ def open_rules(catalog: sqlite3.Connection, chosen_rules: Rules | None) -> Rules
     stored rules, nothing is written, so opening a store does not wait for a running import.
     """
     row = catalog.execute(_READ).fetchone()
-    stored_rules = _from_text(row[0]) if row else Rules()
+    stored_rules = Rules.model_validate_json(row[0]) if row else Rules()
     if chosen_rules is None or (row and chosen_rules == stored_rules):
         return RulesInForce(stored_rules)
     (has_histories,) = catalog.execute(_HAS_HISTORIES).fetchone()
     changed = _differences(stored_rules, chosen_rules) if row or has_histories else {}
-    catalog.execute(_SAVE, (_text(chosen_rules),))
+    catalog.execute(_SAVE, (chosen_rules.model_dump_json(),))
     if changed:
         note_change(catalog, EVERY_PAST)
     return RulesInForce(chosen_rules, changed)
@@ -62,14 +61,3 @@ def open_rules(catalog: sqlite3.Connection, chosen_rules: Rules | None) -> Rules
 def _differences(old_rules: Rules, new_rules: Rules) -> dict[str, tuple[Any, Any]]:
     old_values, new_values = rules_in_force(old_rules), rules_in_force(new_rules)
     return {name: (old_values[name], new_values[name]) for name in new_values if old_values[name] != new_values[name]}
-
-
-def _text(rules: Rules) -> str:
-    return json.dumps(asdict(rules), default=sorted)
-
-
-def _from_text(text: str) -> Rules:
-    plain = json.loads(text)
-    names = {field.name for field in fields(Rules)}
-    values = {name: value for name, value in plain.items() if name in names}
-    return Rules(**(values | {"time_allowed": frozenset(values.get("time_allowed", ()))}))

@@ -10,7 +10,6 @@ transfers: the balance at the end of the previous day, and the changes on the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +21,6 @@ from holderlake.engine.numeric.bigint import Array, concatenated, to_digits
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
 """End day of an interval without an end. Days are counted from 1970-01-01."""
-
-Ranks = Callable[[Array], Array]
-"""A function that takes the numbers of distinct addresses and returns their positions in alphabetical order.
-
-See ``Dictionary.ranks``.
-"""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.rules import Rules
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
@@ -41,7 +42,7 @@ from holderlake.engine.queries.balance_rows import Rows, largest, sums_at
 from holderlake.engine.queries.balances import balances_at, no_holders, shares_of, supported_token
 from holderlake.engine.queries.negative_balances import summaries_of
 from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
-from holderlake.engine.records import Rules, TokenInfo
+from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
 MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from holderlake.contract.rules import Rules
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import to_unix
 from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
@@ -24,7 +25,6 @@ from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.tables import Columns, instants_of, table_of
-from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 
 CEX: Final = 1

@@ -123,19 +123,6 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
         return RawTable(path, read_json(path, text, rows_at))
 
 
-def read_header(path: Path) -> RawTable:
-    """Return the columns of a file without its rows. Only a JSON file is returned with its rows.
-
-    Raises ``BadSource`` for a file that is missing, empty, incomplete or of another format.
-    """
-    if not _is_parquet(path):
-        if _is_json(path):
-            return read_raw(path)
-        return RawTable(path, pa.table({name: pa.nulls(0, pa.string()) for name in _csv_header(path)[0]}))
-    with _readable(path, "Parquet"):
-        return RawTable(path, _flattened(pa.parquet.read_schema(path).empty_table()))
-
-
 def read_text(path: Path) -> str:
     """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read."""
     _magic(path)

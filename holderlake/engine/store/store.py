@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holderlake.contract.chains import NATIVE
+from holderlake.contract.rules import Rules
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import indexed_tokens, tokens
 from holderlake.engine.catalog.catalog import EMPTY
@@ -38,7 +39,7 @@ from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_t
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.numeric.bigint import Array
-from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
+from holderlake.engine.records import TRANSFERS, ImportReport, Key
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
 from holderlake.units import parse_memory_limit

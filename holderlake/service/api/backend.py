@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, cast
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from fastapi import Depends, Request
 
 from holderlake.engine.store.store import Store
-from holderlake.service.billing.key_cache import KeyCache
-from holderlake.service.billing.keys import KeyStore
+from holderlake.service.billing.keys import Key, KeyStore
 from holderlake.service.billing.reservations import Billing
 from holderlake.service.cache import AnswerCache
 from holderlake.service.observability import Metrics
 from holderlake.service.runtime.worker_pool import WorkerPool
 from holderlake.settings.sections.service import ServiceSettings
 
+_KEY_SECONDS: Final = 1.0
+_MAX_KEYS: Final = 10_000
 _MAX_PARSED_REQUESTS: Final = 20_000
 _LONGEST_TARGET: Final = 500
 """Bytes of the longest path and query that is cached: callers may add any parameters, which have no effect."""
+
+
+class KeyCache:
+    """Finds API keys by their secrets, for one event loop, and keeps each for a second. It has only hashes of secrets.
+
+    A key that was revoked meanwhile gets no answer, because reserving credits checks the key again.
+    """
+
+    def __init__(self, keys: KeyStore) -> None:
+        self._keys = keys
+        self._cache: TTLCache[bytes, Key] = TTLCache(_MAX_KEYS, _KEY_SECONDS)
+
+    async def find(self, secret: str) -> Key | None:
+        """Return the key of a secret, or None if it is unknown or has ended. Raises ``DatabaseError``."""
+        digest = hashlib.sha256(secret.encode("latin-1", "replace")).digest()
+        key = self._cache.get(digest)
+        if key is None:
+            key = await asyncio.to_thread(self._keys.find, secret)
+            if key is not None:
+                self._cache[digest] = key
+        return key
+
+    def clear(self) -> None:
+        """Remove all keys from the cache."""
+        self._cache.clear()
 
 
 @dataclass

@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from holderlake.contract.prices import credits_text
-from holderlake.service.billing.periods import next_renewal, period_start
 from holderlake.service.billing.tables import UnknownKey
 from holderlake.storage.owners import Owner
 from holderlake.storage.state import Kind, State, StateConnection, given_rows
@@ -363,3 +363,30 @@ def is_active(ends_at: datetime | None, now: datetime) -> bool:
 def time_of(text: str | None) -> datetime | None:
     """Return a stored time (ISO, UTC) as a naive ``datetime``."""
     return None if text is None else datetime.fromisoformat(text)
+
+
+def period_start(today: date, renewal_day: int) -> date:
+    """Return the latest renewal date that is not after ``today``; ``renewal_day`` is a day of the month.
+
+    In a month that lacks this day, the period begins on the last day of the month.
+    """
+    renewal = _in_month(today.year, today.month, renewal_day)
+    return renewal if today >= renewal else _in_month(*_month_before(today), renewal_day)
+
+
+def next_renewal(today: date, renewal_day: int) -> date:
+    """Return the first renewal date after ``today``; ``renewal_day`` is a day of the month."""
+    renewal = _in_month(today.year, today.month, renewal_day)
+    return renewal if today < renewal else _in_month(*_month_after(today), renewal_day)
+
+
+def _in_month(year: int, month: int, day: int) -> date:
+    return date(year, month, min(day, monthrange(year, month)[1]))
+
+
+def _month_before(today: date) -> tuple[int, int]:
+    return (today.year - 1, 12) if today.month == 1 else (today.year, today.month - 1)
+
+
+def _month_after(today: date) -> tuple[int, int]:
+    return (today.year + 1, 1) if today.month == 12 else (today.year, today.month + 1)

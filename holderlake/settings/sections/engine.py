@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from annotated_types import Ge
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
-from holderlake.contract.extra_models import MapRules
 from holderlake.contract.models import ChainId
+from holderlake.contract.rules import Rules
 from holderlake.settings.fields import Addresses, Folder, MemoryLimit, Section, TypedTokens, secret_matching
 
 
-def _threshold(name: str) -> Any:
-    """Return the field of a threshold, with the bound and the description of the contract's rule of this name."""
-    rule = MapRules.model_fields[name]
-    least = next((bound.ge for bound in rule.metadata if isinstance(bound, Ge)), None)
-    return Field(default=None, ge=least, description=(rule.description or "").rstrip("."))
-
-
-class Thresholds(Section):
-    """Rules of the engine's classification. A rule without a value has the engine's default. Each command that opens
-    the store reports rules that changed."""
-
-    supernode_degree: int | None = _threshold("supernode_degree")
-    hypernode_transfers: int | None = _threshold("hypernode_transfers")
-    magic_links: int | None = _threshold("magic_links")
-    magic_limit: int | None = _threshold("magic_limit")
-    time_window: int | None = _threshold("time_window")
-    time_links: int | None = _threshold("time_links")
-    time_wallets: int | None = _threshold("time_wallets")
-    time_limit: int | None = _threshold("time_limit")
-    fresh_wallet_seconds: int | None = _threshold("fresh_wallet_seconds")
-    time_allowed: Addresses | None = _threshold("time_allowed")
-    labels: Literal["latest", "as_of"] | None = _threshold("labels")
-
-    def chosen_values(self) -> dict[str, Any]:
-        """Return the thresholds that have a value, by the engine's names."""
-        return self.model_dump(exclude_none=True)
+class Thresholds(Section, Rules):
+    """Rules of the engine's classification. Each command that opens the store reports rules that changed."""
 
 
 class EngineSettings(Section):

@@ -7,7 +7,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from holderlake.engine.records import Label, Rules, TokenInfo
+from holderlake.contract.rules import Rules
+from holderlake.engine.records import Label, TokenInfo
 from holderlake.engine.sources.sample import base, bnb, ethereum, solana, trading
 from holderlake.engine.sources.sample.actors import Scenario, add_actors
 from holderlake.engine.sources.sample.calendar import END, START, SampleTransfers

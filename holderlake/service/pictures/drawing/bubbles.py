@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from holderlake.service.pictures.drawing.canvas import Point
 from holderlake.service.pictures.drawing.colours import mixed, quiet_on, text_on
 from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.drawing.text import broken, printable, shortened, width
-from holderlake.service.pictures.drawing.text_format import display_name, percent
+from holderlake.service.pictures.drawing.text import broken, display_name, percent, printable, shortened, width
 from holderlake.service.pictures.scene import Node
 
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from holderlake.contract.chains import KNOWN_CHAINS
 from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.drawing.text import printable, shortened, width
-from holderlake.service.pictures.drawing.text_format import instant, percent
+from holderlake.service.pictures.drawing.text import instant, percent, printable, shortened, width
 from holderlake.service.pictures.scene import Scene
 from holderlake.units import counted
 

@@ -10,8 +10,7 @@ from typing import Final
 from holderlake.service.pictures.drawing.canvas import Point
 from holderlake.service.pictures.drawing.header import FINEST
 from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.drawing.text import broken, shortened, width
-from holderlake.service.pictures.drawing.text_format import display_name, percent
+from holderlake.service.pictures.drawing.text import broken, display_name, percent, shortened, width
 from holderlake.service.pictures.layout.bubbles import Layout
 from holderlake.service.pictures.layout.page import Area
 from holderlake.units import counted
