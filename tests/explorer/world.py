@@ -133,8 +133,7 @@ def add_owners(home: Path, warehouse: Warehouse) -> None:
     payer, app = address(62_000), address(62_001)
     rows_of_owner = [paid(payer, one, 10, tx="0xt") for one in WALLETS]
     rows_of_owner += [paid(one, app, 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS]
-    transfers, found = write_transfers(home, rows_of_owner), home / "engine" / "entities"
-    find_entities([transfers], MARKED.empty_table(), found, confidence=0.98)
+    find_entities([write_transfers(home, rows_of_owner)], MARKED.empty_table(), home / "engine" / "entities")
     warehouse.load(lake)
 
 

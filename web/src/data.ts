@@ -120,8 +120,10 @@ export type Change = Details & {
 type Packed = { values: unknown[]; at: (number | null)[] };
 type Columns = Record<string, unknown[] | Packed>;
 
+/** How often the warehouse was published since the page opened. */
+export const renewals = signal(0);
 /** The version of the warehouse that answered last. */
-export const version = signal("");
+let version = "";
 
 type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; has_owners: boolean; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
 
@@ -161,8 +163,13 @@ const newest = new Map<string, Promise<TokenMap | undefined>>();
 export function startNewest(chain: string, token: string, add: string): void {
   const name = `${chain} ${token} ${add}`;
   if (newest.has(name)) return;
-  const early = request<Record<string, Columns>>("map", { chain, token, ...(add && { add }) }).then(toMap, () => undefined);
-  newest.set(name, early.finally(() => newest.delete(name)));
+  const more = add && { add };
+  const early = request<Record<string, Columns>>("map", { chain, token, ...more }).then((answer) => {
+    const map = toMap(answer);
+    if (map.at) void kept(askedFor("map", { chain, token, at: map.at, ...more }), async () => map);
+    return map;
+  });
+  newest.set(name, early.catch(() => undefined).finally(() => newest.delete(name)));
 }
 
 /** Requests a map; `add` names more addresses for it, with commas between them. */
@@ -177,8 +184,8 @@ export function tokenMap(chain: string, token: string, at: string, add: string, 
 }
 
 type Figures = { number: number; top_10_share: number; gini_index: number; herfindahl_hirschman_index: number; nakamoto_coefficient: number };
-/** Concentration by wallet and by owner; `searched` is the time of the search for owners (unix seconds). */
-export type OwnerFigures = Figures & { holders: "wallets" | "owners"; searched: number | null };
+/** Concentration by wallet, by certain owners and by all owners; `searched` is the time of the search for owners (unix seconds). */
+export type OwnerFigures = Figures & { holders: "wallets" | "certain owners" | "owners"; searched: number | null };
 type Owned = Omit<Member, "label"> & { owner: string; owner_share: number; owner_amount: string; wallets: number };
 
 /** Requests the wallets that have one owner with other holders, the largest owners first, and the concentration. */
@@ -206,7 +213,7 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
       ...NO_DETAILS,
       id: address,
       address,
-      label: `${name(largest)} + ${first.wallets - 1}`,
+      label: `${first.wallets} wallets: ${name(largest)}`,
       kind: isDrawn ? "top_holder" : "holder",
       share: first.owner_share,
       amount: first.owner_amount,
@@ -377,10 +384,14 @@ async function request<T>(path: string, query: Record<string, string>): Promise<
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
   const tag = answer.headers.get("etag") ?? "";
-  if (tag !== version.peek()) {
+  if (tag !== version) {
     const mine = askedFor(path, query);
-    if (version.peek()) for (const name of cached.keys()) if (name !== mine) cached.delete(name);
-    version.value = tag;
+    const isRenewed = version !== "";
+    version = tag;
+    if (isRenewed) {
+      for (const name of cached.keys()) if (name !== mine) cached.delete(name);
+      renewals.value++;
+    }
   }
   return body as T;
 }

@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { evidenceOf } from "./evidence";
-import { counted, cut, date, name, NOTHING, number, share } from "./format";
+import { brief, counted, cut, date, name, NOTHING, number, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
@@ -92,7 +92,7 @@ export const changeOf = computed(() =>
 );
 export const title = computed(() => {
   const { name = "", symbol = "", address = "" } = history.value ?? {};
-  return cut(name || symbol || address, 80);
+  return cut(name || symbol || brief(address), 80);
 });
 
 function placeOf(at: string): number {
@@ -156,7 +156,7 @@ export function failed(error: unknown): void {
 /** Starts to follow the view. */
 export function follow(): void {
   effect(() => {
-    data.version.value; // a new version can change everything
+    data.renewals.value; // a new version of the warehouse can change everything
     const [chain = "", token = ""] = chosen.value.split("\n");
     void openToken(chain, token);
   });

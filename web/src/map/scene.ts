@@ -30,6 +30,9 @@ const FIRST_MEMBERS = 60;
 export const WHOLE = 120;
 export const SMALLEST = 2.2;
 const MAGIC = 3.8;
+/** Room around a member of a cluster, as a part of its radius, and at most in units. */
+const ROOM = 0.16;
+const MOST_ROOM = 8;
 /** Radius in pixels. */
 const LARGEST_SAMPLE = 16;
 const TIME = 4.4;
@@ -103,7 +106,7 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const known = placed.map((node) => (node.owner ? middle(node.owner.members, anchors) : (anchors.at.get(node.id) ?? null)));
   const task: Task = {
     ids: placed.map((node) => node.id),
-    radii,
+    radii: placed.map((node, index) => withRoom(node, radii[index] ?? SMALLEST)),
     aspect: anchors.aspect,
     area: anchors.area,
     anchors: known,
@@ -129,6 +132,9 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const hidden = holders - placed.filter((node) => node.kind === "top_holder").length;
   return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines: lines.slice(0, first), more: lines.slice(first), hidden };
 }
+
+/** Returns the radius of the room that a bubble takes: between members of a cluster, their lines must be seen. */
+const withRoom = ({ cluster_id: number }: Node, radius: number) => radius + (number === null ? 0 : Math.min(MOST_ROOM, radius * ROOM));
 
 /** Returns the middle of the wallets of an owner in the layout of the history. */
 function middle(members: Member[], { at }: Anchors): [number, number] | null {
