@@ -109,12 +109,11 @@ def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
 
 
 def load_text(report: LoadReport) -> str:
-    """Return a sentence about a load, and the first messages about damaged files and duplicate keys."""
-    faults = [*report.damaged[:_LISTED], *report.duplicates[:_LISTED]]
+    """Return a sentence about a load, and the first messages about damaged files."""
     loaded = (
         f"warehouse: {counted(report.partitions, 'partition')} with {counted(sum(report.rows.values()), 'row')} loaded"
     )
-    return "\n".join([f"{loaded} in {report.seconds:.1f} s", *faults])
+    return "\n".join([f"{loaded} in {report.seconds:.1f} s", *report.damaged[:_LISTED]])
 
 
 def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
