@@ -36,7 +36,7 @@ LIBRARY = {
     "comparison": {"storage", "warehouse", "export"},
     "alerts": {"contract", "storage", "http", "settings", "provider", "warehouse", "workspace", "ingest"},
     "engine": {"contract", "storage", "http"},
-    "cluster": {"contract", "engine"},
+    "cluster": {"contract", "engine", "storage"},
     "entities": {"contract", "engine", "storage", "cluster"},
     "service": {"signals", "contract", "engine", "storage", "settings", "entities"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
