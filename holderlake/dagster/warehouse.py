@@ -97,11 +97,10 @@ def warehouse_asset(
 
 def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
     """Publish the lake as Iceberg tables if the settings say so."""
-    iceberg = workspace.settings.lake.iceberg
-    if iceberg.publish:
-        from holderlake.iceberg import publish  # noqa: PLC0415 - an extra
+    if workspace.settings.lake.iceberg.publish:
+        from holderlake.iceberg import tables_of  # noqa: PLC0415 - an extra
 
-        publication = publish(workspace.lake, workspace.settings.iceberg_folder, iceberg.catalog)
+        publication = tables_of(workspace).publish()
         say(
             f"iceberg: {counted(sum(publication.added.values()), 'file')} added, "
             f"{sum(publication.removed.values()):,} removed"
