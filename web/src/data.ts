@@ -1,7 +1,8 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
 import type { HolderNode, Scores, SupplyStats } from "./columns";
-import { cut, name } from "./format";
+import { askedFor, first } from "./first";
+import { cut, name as nameOf } from "./format";
 
 export type Token = {
   chain: string;
@@ -203,23 +204,23 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
   const least = Math.min(...map.nodes.flatMap((node) => (node.kind === "top_holder" && node.is_shown_on_map !== false ? (node.share ?? []) : [])));
   const ownerOf = new Map<string, Node>();
   for (const [address, found] of Map.groupBy(wallets, (one) => one.owner)) {
-    const [first] = found;
+    const [top] = found;
     const own = found.flatMap((one) => at.get(one.address) ?? []);
-    const isDrawn = own.some((node) => node.kind === "top_holder") || (first?.owner_share ?? 0) >= least;
-    if (!first || (!isDrawn && !own.length)) continue;
+    const isDrawn = own.some((node) => node.kind === "top_holder") || (top?.owner_share ?? 0) >= least;
+    if (!top || (!isDrawn && !own.length)) continue;
     const members = found.map((one) => ({ ...one, label: at.get(one.address)?.label ?? null }));
     const largest = members[0] as Member;
     const node: Node = {
       ...NO_DETAILS,
       id: address,
       address,
-      label: `${first.wallets} wallets: ${name(largest)}`,
+      label: `${top.wallets} wallets: ${nameOf(largest)}`,
       kind: isDrawn ? "top_holder" : "holder",
-      share: first.owner_share,
-      amount: first.owner_amount,
+      share: top.owner_share,
+      amount: top.owner_amount,
       rank: 0,
       cluster_id: own.find((one) => one.cluster_id !== null)?.cluster_id ?? null,
-      owner: { wallets: first.wallets, members },
+      owner: { wallets: top.wallets, members },
     };
     for (const one of found) ownerOf.set(one.address, node);
   }
@@ -366,30 +367,29 @@ function kept<T>(name: string, make: () => Promise<T>): Promise<T> {
   return answer;
 }
 
-/** Returns path and query of a request. */
-export const askedFor = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
-
 async function request<T>(path: string, query: Record<string, string>): Promise<T> {
   if (saved) {
     const answer = (await saved)[askedFor(path, query)];
     if (answer === undefined) throw new Error("This saved page does not have that. Open it in the explorer.");
     return answer as T;
   }
+  const name = askedFor(path, query);
+  const early = first.get(name);
+  first.delete(name);
   let answer: Response;
   try {
-    answer = await fetch(`api/${askedFor(path, query)}`);
+    answer = await (early ?? fetch(`api/${name}`));
   } catch {
     throw new Error("The explorer no longer answers. Start 'holderlake explore' again, then reload this page.");
   }
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
   const tag = answer.headers.get("etag") ?? "";
-  if (tag !== version) {
-    const mine = askedFor(path, query);
+  if (tag && tag !== version) {
     const isRenewed = version !== "";
     version = tag;
     if (isRenewed) {
-      for (const name of cached.keys()) if (name !== mine) cached.delete(name);
+      for (const other of cached.keys()) if (other !== name) cached.delete(other);
       renewals.value++;
     }
   }

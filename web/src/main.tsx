@@ -1,4 +1,5 @@
 /** Builds the page from its parts. */
+import "./first"; // before all others: its requests leave at once
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";

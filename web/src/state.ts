@@ -208,10 +208,11 @@ async function openToken(chain: string, token: string): Promise<void> {
       return;
     }
     const { at } = view.peek();
+    data.past(chain, token).catch(() => undefined); // first: its layout takes longest
+    const known = data.history(chain, token);
     if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at, view.peek().add).catch(() => undefined); // load it in parallel
     else if (!at && !data.isSaved) data.startNewest(chain, token, view.peek().add);
-    data.past(chain, token).catch(() => undefined);
-    const found = await data.history(chain, token);
+    const found = await known;
     if (mine !== chosen.peek()) return;
     trouble.value = null;
     if (last !== mine) {

@@ -15,6 +15,9 @@ const LEGEND_PIXELS = 32;
 /** Milliseconds that bubbles move from one date to another. */
 const LONGEST_MOVE = 550;
 
+/** Milliseconds after which the maps before and after are loaded, so that the shown one is drawn first. */
+const PREPARED_MILLISECONDS = 300;
+
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
 /** The drawn content of the visible map. */
@@ -134,10 +137,14 @@ function followMap(stage: Stage): () => void {
       stage.pace = playing.peek() ? Math.min(LONGEST_MOVE, 900 / speed.peek()) : LONGEST_MOVE;
       stage.show(made, isFirst);
       drawnAt.value = map.at;
-      for (const next of ahead(of, map.at)) {
-        const early = tokenMap(of.chain, of.address, next.at, added.peek().join(), isByOwner.peek());
-        Promise.all([early, found]).then(([later, places]) => arranged(later, places, drawing)).catch(() => undefined);
-      }
+      const prepare = () => {
+        for (const next of ahead(of, map.at)) {
+          const early = tokenMap(of.chain, of.address, next.at, added.peek().join(), isByOwner.peek());
+          Promise.all([early, found]).then(([later, places]) => arranged(later, places, drawing)).catch(() => undefined);
+        }
+      };
+      if (playing.peek()) prepare();
+      else setTimeout(() => history.peek() === of && prepare(), PREPARED_MILLISECONDS);
     }).catch(failed);
   });
 }

@@ -271,7 +271,7 @@ export class Stage {
     this.zoomed.extent([[0, 0], [this.width, this.height]]);
     this.refit();
     this.changed();
-    this.paint(performance.now());
+    if (this.scene) this.paint(performance.now());
   }
 
   private cameraMoved(): void {
