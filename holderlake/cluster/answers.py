@@ -24,12 +24,10 @@ from holderlake.cluster.tasks import Task, Workers, local_folder
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import INSTANT_TYPE
 from holderlake.contract.times import utc_now
-from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
-from holderlake.engine.importing.paths import FOLDERS
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.records import Key
-from holderlake.engine.store.snapshot import snapshot
+from holderlake.engine.store.snapshot import link_store, snapshot
 from holderlake.engine.store.store import Store
 
 _GROUPS: Final = 64
@@ -75,12 +73,8 @@ class StoreCopy:
         if self not in _opened:
             _opened.clear()
             folder = TemporaryDirectory(prefix="holderlake-store-", dir=local_folder())
-            local = Path(folder.name)
-            for name in FOLDERS:
-                (local / name).symlink_to(Path(self.root, name).resolve())
-            for name in (CATALOG, COPY):
-                shutil.copyfile(f"{self.catalog}/{name}", local / name)
-            store = _opened[self] = Store(local, None, refuse_unlisted=False).cached_snapshot()
+            link_store(Path(folder.name), Path(self.root), Path(self.catalog))
+            store = _opened[self] = Store(Path(folder.name), None, refuse_unlisted=False).cached_snapshot()
             weakref.finalize(store, folder.cleanup)
         return _opened[self]
 
@@ -129,9 +123,7 @@ def answers(
     digest = hashlib.sha256(state.copy + repr((store.root.resolve(), replace(request, instants=()))).encode())
     folder = folder / f"fill-{digest.hexdigest()[:16]}"
     copied = StoreCopy(str(store.root.resolve()), str(folder / "catalog"))
-    Path(copied.catalog).mkdir(parents=True, exist_ok=True)
-    Path(copied.catalog, CATALOG).write_bytes(state.catalog)
-    Path(copied.catalog, COPY).write_bytes(state.copy)
+    state.save_catalog(folder / "catalog")
     instants, groups = sorted(request.instants, reverse=True), _groups(store, request.tokens)
     spans = [sorted(instants[start : start + together]) for start in range(0, len(instants), together)]
     computed_at = computed_at or utc_now()
@@ -152,10 +144,10 @@ def answers(
         if len(results[span_name]) == len(tasks[span_name]):
             ended = results.pop(span_name)
             yield from _partitions([ended[name] for name in sorted(ended)])
-            for path in (path for paths in ended.values() for path in paths.values()):
-                Path(path).unlink()
-            for ended_name in ended:
+            for ended_name, tables in ended.items():
                 (folder / "tasks" / f"{ended_name}.json").unlink()
+                for path in tables.values():
+                    Path(path).unlink()
     shutil.rmtree(folder)
 
 
@@ -184,12 +176,5 @@ def _partitions(results: Sequence[dict[str, str]]) -> Iterator[Partition]:
     rows = [table.select(["chain", "as_of"]).group_by(["chain", "as_of"]).aggregate([]) for table in tables.values()]
     keys = {(row["chain"], row["as_of"]) for table in rows for row in table.to_pylist()}
     for chain, as_of in sorted(keys, key=lambda key: (key[1], key[0]), reverse=True):
-        instant = pa.scalar(as_of, INSTANT_TYPE)
-        yield Partition(
-            chain,
-            as_of,
-            {
-                name: table.filter(pc.and_(pc.equal(table["chain"], chain), pc.equal(table["as_of"], instant)))
-                for name, table in tables.items()
-            },
-        )
+        rows_of = (pc.field("chain") == chain) & (pc.field("as_of") == pa.scalar(as_of, INSTANT_TYPE))
+        yield Partition(chain, as_of, {name: table.filter(rows_of) for name, table in tables.items()})

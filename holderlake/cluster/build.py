@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import shutil
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -31,7 +30,6 @@ import pyarrow.compute as pc
 
 from holderlake.cluster.tasks import Task, Workers, local_folder
 from holderlake.engine.catalog import catalog as catalogue
-from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.arrays import read_arrays, write_arrays
@@ -42,12 +40,12 @@ from holderlake.engine.importing.address_ids import write_volume
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.paths import FOLDERS
-from holderlake.engine.importing.rows import TOKEN_COLUMNS, Codes
-from holderlake.engine.importing.run_writer import join_runs, merge_runs
+from holderlake.engine.importing.run_writer import join_runs, merge_runs, range_edges
+from holderlake.engine.importing.sort import by_bucket
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS, ImportReport, Key
 from holderlake.engine.sources.files.places import opened_parquet, parquet_files
-from holderlake.engine.store.snapshot import snapshot
+from holderlake.engine.store.snapshot import link_store, snapshot
 from holderlake.engine.store.store import Store
 from holderlake.units import counted
 
@@ -60,8 +58,6 @@ _ROW_BYTES: Final = 2_000
 _ADDRESS_BYTES: Final = 500
 _ENTRY_BYTES: Final = 128
 """Memory that a task takes for a row to split, an address to number, and an entry of the adjacency to merge."""
-_GRID: Final = 4_096
-"""Number of places at which the adjacency may be divided into ranges."""
 _STANDARDS: Final = """
 SELECT tokens.chain, address, standard
 FROM tokens JOIN histories ON tokens.chain = histories.chain AND address = token_address
@@ -110,7 +106,7 @@ def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[st
             addresses = pc.unique(
                 pa.chunked_array([addresses, *rows["from_address"].chunks, *rows["to_address"].chunks])
             )
-            for bucket, bucket_rows in _by_bucket(rows):
+            for bucket, bucket_rows in by_bucket(rows, _BUCKETS):
                 rows_of[bucket] += bucket_rows.num_rows
                 for batch in bucket_rows.to_batches():
                     sink.write_batch(batch)
@@ -138,19 +134,6 @@ def _pieces(groups: Sequence[tuple[str, int]], most: int) -> Iterator[pa.Table]:
                     waiting = []
     if waiting:
         yield pa.concat_tables(waiting)
-
-
-def _by_bucket(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of each bucket. All rows of a token are in one bucket."""
-    codes = Codes(TOKEN_COLUMNS)
-    tokens = codes.encode(rows)
-    names = ("/".join(codes.texts(number)) for number in range(len(codes)))
-    buckets = np.array([zlib.crc32(name.encode()) % _BUCKETS for name in names], np.uint16)[tokens]
-    order = np.argsort(buckets, kind="stable")
-    edges = [0, *(np.flatnonzero(np.diff(buckets[order])) + 1).tolist(), len(order)]
-    ordered = rows.combine_chunks().take(pa.array(order)).combine_chunks()
-    for start, end in itertools.pairwise(edges):
-        yield int(buckets[order[start]]), ordered.slice(start, end - start)
 
 
 def address_range(place: Place, name: str, splits: Sequence[str], number: int, parts: int) -> int:
@@ -182,10 +165,7 @@ def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -
     """
     with TemporaryDirectory(prefix="holderlake-shard-", dir=local_folder()) as local:
         root = Path(local)
-        for name in FOLDERS:
-            (root / name).symlink_to(place.folder / name)
-        for name in (CATALOG, COPY):
-            shutil.copyfile(place.folder / name, root / name)
+        link_store(root, place.folder, place.folder)
         with catalogue.transaction(root) as catalog:
             catalog.execute("DELETE FROM histories")  # of transfers that were rolled back
             catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", astuple(volume))
@@ -263,9 +243,7 @@ def build(
     place = Place((store.root / f".build-{digest}").resolve(), memory)
     for name in FOLDERS:
         (place.folder / name).mkdir(parents=True, exist_ok=True)
-    state = snapshot(store.root)
-    (place.folder / CATALOG).write_bytes(state.catalog)
-    (place.folder / COPY).write_bytes(state.copy)
+    snapshot(store.root).save_catalog(place.folder)
     built, report = _Steps(workers, place, on_task).built(sources)
     if not all((place.folder / path).exists() for path in built.sums):  # killed while it moved the files
         shutil.rmtree(place.folder)
@@ -332,7 +310,8 @@ class _Steps:
     def _adjacency(self, runs: Sequence[tuple[str, int]], addresses: int) -> tuple[RunFile | None, dict[str, Sum]]:
         if not runs:
             return None, {}
-        edges = _range_edges([self.place.run(file) for file, _ in runs], addresses, self.place.memory)
+        opened = [self.place.run(file) for file, _ in runs]
+        edges = range_edges(opened, addresses, self.place.memory // _ENTRY_BYTES)
         arguments = {f"adjacency-{first}": (runs, first, end) for first, end in itertools.pairwise(edges)}
         ranges = list(filter(None, self._results("merging transfers of addresses", adjacency, arguments)))
         ((file, entries, file_sum),) = self._results(
@@ -391,12 +370,3 @@ def _shards(splits: Sequence[str], results: Sequence[Any]) -> list[Batches]:
         }
         for buckets in shards
     ]
-
-
-def _range_edges(runs: Sequence[Run], addresses: int, memory: int) -> list[int]:
-    """Divide the numbers of addresses into ranges whose entries fit into memory. Return the edges."""
-    grid = np.unique(np.linspace(0, addresses, _GRID, dtype=np.int64))
-    counts = np.sum([[run.entries_before(int(place)) for place in grid] for run in runs], axis=0)
-    parts = 1 + int(counts[-1]) * _ENTRY_BYTES // memory
-    cuts = np.searchsorted(counts, int(counts[-1]) * np.arange(1, parts) // parts)
-    return sorted({0, *grid[cuts].tolist(), addresses})

@@ -24,8 +24,6 @@ CONNECT: Final = "sc://"
 _ALWAYS: Final = {  # for equal results of SQL (entities)
     "spark.sql.ansi.enabled": "true",  # an overflow is an error, not a null
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
 _DEFAULTS: Final = {
     "spark.task.maxFailures": "8",  # the tasks of a killed worker run again on others

@@ -21,6 +21,8 @@ from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array
 
 _BITS: Final = (ANY, INWARD, OUTWARD)
+_GRID: Final = 4_096
+"""Number of addresses at which the entries of several runs may be divided into ranges."""
 
 
 class Entries(NamedTuple):
@@ -201,6 +203,16 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
             _keep_first_bits(firsts, repeated.take(bucket))
         file.add("sums", _sums(firsts, budget.chunk))
         _write_places(file, owners, count, budget.chunk)
+
+
+def range_edges(runs: Sequence[Run], addresses: int, most: int) -> list[int]:
+    """Divide the numbers of ``addresses`` addresses into ranges with about ``most`` entries in all runs. Return the
+    edges."""
+    grid = np.unique(np.linspace(0, addresses, _GRID, dtype=np.int64))
+    counts = np.sum([[run.entries_before(int(place)) for place in grid] for run in runs], axis=0)
+    parts = 1 + int(counts[-1]) // most
+    cuts = np.searchsorted(counts, int(counts[-1]) * np.arange(1, parts) // parts)
+    return sorted({0, *grid[cuts].tolist(), addresses})
 
 
 def merge_runs(

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from holderlake.engine.importing.budget import Budget, release_freed_memory
 from holderlake.engine.importing.keys import SortedKeys
-from holderlake.engine.importing.rows import Coding, in_order
+from holderlake.engine.importing.rows import TOKEN_COLUMNS, Codes, Coding, in_order
 from holderlake.engine.importing.spill import Sample, TableBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
@@ -236,7 +236,7 @@ class Sorter:
             release_freed_memory()
 
     def _bucket(self, token: int) -> int:
-        return zlib.crc32("/".join(self.coding.tokens.texts(token)).encode()) % _BUCKETS
+        return _bucket_of(self.coding.tokens, token, _BUCKETS)
 
     def _from_bucket(self, buckets: TableBuckets, number: int) -> Iterator[TokenRows]:
         if buckets.bytes_of(number) <= self.budget.group:
@@ -269,6 +269,22 @@ class Sorter:
                 yield RowsOnDisk(smaller, bucket_number, self)
             else:
                 yield from self._in_memory(smaller.take(bucket_number))
+
+
+def by_bucket(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows (schema ``TRANSFERS``) of each bucket with its number. All rows of a token are in one bucket."""
+    codes = Codes(TOKEN_COLUMNS)
+    tokens = codes.encode(rows)
+    numbers = np.array([_bucket_of(codes, token, buckets) for token in range(len(codes))], np.uint16)[tokens]
+    order = np.argsort(numbers, kind="stable")
+    edges = [0, *(np.flatnonzero(np.diff(numbers[order])) + 1).tolist(), len(order)]
+    ordered = rows.combine_chunks().take(pa.array(order)).combine_chunks()
+    for start, end in itertools.pairwise(edges):
+        yield int(numbers[order[start]]), ordered.slice(start, end - start)
+
+
+def _bucket_of(codes: Codes, token: int, buckets: int) -> int:
+    return zlib.crc32("/".join(codes.texts(token)).encode()) % buckets
 
 
 def _frequent(tokens: Array) -> Array:

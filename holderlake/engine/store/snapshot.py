@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.files.disk_errors import sqlite_failures
 from holderlake.engine.files.manifest import read_manifest
+from holderlake.engine.importing.paths import FOLDERS
 
 
 class StoreSnapshot(NamedTuple):
@@ -21,6 +23,21 @@ class StoreSnapshot(NamedTuple):
     catalog: bytes
     copy: bytes
     files: list[str]
+
+    def save_catalog(self, folder: Path) -> None:
+        """Write the catalogue and its copy into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / catalog_copy.CATALOG).write_bytes(self.catalog)
+        (folder / catalog_copy.COPY).write_bytes(self.copy)
+
+
+def link_store(folder: Path, files: Path, catalog: Path) -> None:
+    """Make the empty ``folder`` a store with a copy of the catalogue in the folder ``catalog``, and with links to the
+    folders of the store's files in ``files``. A writer of this store writes its files there."""
+    for name in FOLDERS:
+        (folder / name).symlink_to((files / name).resolve())
+    for name in (catalog_copy.CATALOG, catalog_copy.COPY):
+        shutil.copyfile(catalog / name, folder / name)
 
 
 def snapshot(root: Path) -> StoreSnapshot:
