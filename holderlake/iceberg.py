@@ -20,7 +20,7 @@ import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io.pyarrow import (
     MetricModeTypes,
     MetricsMode,
@@ -85,6 +85,9 @@ _PROPERTIES: Final = {
 }
 _FAMILIES: Final = {table: family for family, tables in FAMILY_TABLES.items() for table in tables}
 
+_UNREADABLE: Final = (FileNotFoundError, LakeError, pa.ArrowException)
+"""Errors of a missing or damaged file. Others, such as a bucket that cannot be reached, end the publication."""
+
 # One thread: those of pyiceberg 0.12 share the object that compares partitions, and then miss files to remove.
 os.environ.setdefault("PYICEBERG_MAX_WORKERS", "1")
 
@@ -96,14 +99,16 @@ Month = tuple[str, str, int]
 class Publication:
     """Result of a publication, or of a comparison: files by table that are, or are to be, added and removed.
 
-    ``id`` is the id of the last complete publication; None if nothing was ever published. ``unreadable`` are partitions
-    with a missing or damaged file; the files of their months stay as they were published.
+    ``id`` is the id of the last complete publication; None if nothing was ever published. ``snapshots`` are the ids of
+    its snapshots by table; a comparison has none. ``unreadable`` are partitions with a missing or damaged file; the
+    files of their months stay as they were published.
     """
 
     id: str | None
     added: dict[str, int] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
+    snapshots: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_current(self) -> bool:
@@ -168,29 +173,34 @@ class IcebergTables:
     def publish(self, on_table: Callable[[str], None] = lambda _: None) -> Publication:
         """Bring the tables to the lake's partitions. ``on_table`` is called with the name of each finished table."""
         with self._locked(), closing(self.open_catalog()) as catalog:
-            last = _last(catalog)
-            publication = Publication(last)
+            last_id = _last_id(catalog)
+            publication = Publication(last_id)
             tables = {name: self.open_table(catalog, name) for name in TABLES}
             changes = self._changes(tables, publication)
             publication.added = {name: len(change.new_files) for name, change in changes.items()}
             publication.removed = {name: len(change.removed) for name, change in changes.items()}
-            if publication.is_current and all(_is_tagged(table, last) for table in tables.values()):
-                return publication
-            new_id = f"{utc_now():%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
-            for name, table in tables.items():
-                self._files.note_listed(table, changes[name].new_files)
-                commit(table, changes[name], new_id)
-                on_table(name)
-            catalog.update_namespace_properties(NAMESPACE, updates={PUBLICATION: new_id})
-            publication.id = new_id
-        if self._keep is not None:
+            if not (publication.is_current and all(_is_tagged(table, last_id) for table in tables.values())):
+                publication.id = f"{utc_now():%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
+                for name, table in tables.items():
+                    self._files.note_listed(table, changes[name].new_files)
+                    try:
+                        commit(table, changes[name], publication.id)
+                    except CommitFailedException:
+                        raise LakeError(
+                            f"the table {name} was changed by another program meanwhile, so this publication stopped; "
+                            "repeat 'holderlake lake publish'"
+                        ) from None
+                    on_table(name)
+                catalog.update_namespace_properties(NAMESPACE, updates={PUBLICATION: publication.id})
+            publication.snapshots = {name: table.metadata.current_snapshot_id for name, table in tables.items()}
+        if self._keep is not None and publication.id != last_id:
             self.clean_up()
         return publication
 
     def compare(self) -> Publication:
         """Return what ``publish`` would add and remove. Nothing is written, but for an empty catalogue."""
         with closing(self.open_catalog()) as catalog:
-            comparison = Publication(_last(catalog))
+            comparison = Publication(_last_id(catalog))
             manifests = list(self._lake.manifests())
             for name in TABLES:
                 table = _loaded(catalog, name)
@@ -207,13 +217,13 @@ class IcebergTables:
         publication then fails.
         """
         with self._locked(), closing(self.open_catalog()) as catalog:
-            last = _last(catalog)
+            last_id = _last_id(catalog)
             tables = {name: table for name in TABLES if (table := _loaded(catalog, name))}
-            if last is None or not tables:
+            if last_id is None or not tables:
                 return 0
             complete_ids = sorted(set.intersection(*map(_ids, tables.values())))
-            kept_ids = {*complete_ids[-(self._keep or 1) :], last}
-            old_ids = {tag for table in tables.values() for tag in _ids(table) if tag < last} - kept_ids
+            kept_ids = {*complete_ids[-(self._keep or 1) :], last_id}
+            old_ids = {tag for table in tables.values() for tag in _ids(table) if tag < last_id} - kept_ids
             return sum(self._clean_table(name, table, old_ids, dry_run) for name, table in tables.items())
 
     def _clean_table(self, name: str, table: Table, old_ids: Collection[str], dry_run: bool) -> int:
@@ -319,7 +329,7 @@ class IcebergTables:
         return None
 
     def _planned(self, name: str, manifests: Collection[Manifest], location: str) -> dict[str, tuple[Manifest, ...]]:
-        """Return the partitions in each data file that the table ``name`` has to list, by the file's address.
+        """Return the partitions of each data file that the table ``name`` has to list, by the file's address.
 
         Merged files are below the table's ``location``.
         """
@@ -333,16 +343,16 @@ class IcebergTables:
         planned = {}
         for (family, chain, month), partitions in months.items():
             limit = self._compact_bytes if month < last_months[family, chain] else None
-            for merged in _merged_partitions(name, partitions, limit):
-                if len(merged) == 1:
-                    address = f"{self._files.root}/{object_name(merged[0], name)}"
+            for group in _groups(name, partitions, limit):
+                if len(group) == 1:
+                    address = f"{self._files.root}/{object_name(group[0], name)}"
                 else:
-                    checksums = "".join(manifest.tables[name].sha256 for manifest in merged)
+                    checksums = "".join(manifest.tables[name].sha256 for manifest in group)
                     digest = hashlib.sha256(checksums.encode()).hexdigest()[:24]
                     address = (
-                        f"{location}/data/chain={chain}/month={merged[0].timestamp[:6]}/part-{family}-{digest}.parquet"
+                        f"{location}/data/chain={chain}/month={group[0].timestamp[:6]}/part-{family}-{digest}.parquet"
                     )
-                planned[address] = tuple(merged)
+                planned[address] = tuple(group)
         return planned
 
     def _data_files(
@@ -350,37 +360,45 @@ class IcebergTables:
     ) -> list[DataFile | None]:
         """Return the entries of data files, with their addresses and partitions; None for one that is unreadable."""
 
+        entries = _Entries(table)
+
         def entry(address: str, partitions: Sequence[Manifest]) -> DataFile | None:
+            manifest = partitions[0]
+            if len(partitions) > 1:
+                merged_file = self._merge(name, table, address, partitions)
+                return merged_file and entries.entry(address, manifest, *merged_file)
             try:
-                if len(partitions) > 1:
-                    return data_file(table, address, partitions[0], *self._merge(name, table, address, partitions))
-                (manifest,) = partitions
-                return data_file(
-                    table, address, manifest, self._files.footer(manifest, name), manifest.tables[name].bytes
-                )
-            except (OSError, LakeError, pa.ArrowException):
+                return entries.entry(address, manifest, self._files.footer(manifest, name), manifest.tables[name].bytes)
+            except _UNREADABLE:
                 return None
 
-        alone = [file for file in planned if len(file[1]) == 1]
-        entries = dict(
-            zip((address for address, _ in alone), in_threads(lambda file: entry(*file), alone), strict=True)
-        )
-        return [entries[address] if address in entries else entry(address, merged) for address, merged in planned]
+        single_files = [(address, partitions) for address, partitions in planned if len(partitions) == 1]
+        single_entries = in_threads(lambda file: entry(*file), single_files)
+        known_entries = {address: file for (address, _), file in zip(single_files, single_entries, strict=True)}
+        return [
+            known_entries[address] if len(partitions) == 1 else entry(address, partitions)
+            for address, partitions in planned
+        ]
 
     def _merge(
         self, name: str, table: Table, address: str, partitions: Sequence[Manifest]
-    ) -> tuple[pq.FileMetaData, int]:
-        """Write the rows of partitions as one file, unless it exists. Return its footer, and its size in bytes."""
+    ) -> tuple[pq.FileMetaData, int] | None:
+        """Write the rows of partitions as one file, unless it exists. Return its footer, and its size in bytes.
+
+        Return None if a file of the partitions is unreadable.
+        """
+        with suppress(*_UNREADABLE):  # it is missing, or a killed publication wrote only a part of it
+            return _footer(table, address)
         try:
-            return _footer(table, address)
-        except (OSError, pa.ArrowException):  # it is missing, or a killed publication wrote only a part
             rows = pa.concat_tables([self._files.rows(manifest, name) for manifest in partitions])
-            rows = rows.sort_by([(rows.column_names[2], "ascending"), ("as_of", "ascending")])  # by subject, over time
-            sink = io.BytesIO()
-            pq.write_table(rows, sink, compression="zstd")
-            with table.io.new_output(address).create(overwrite=True) as stream:
-                stream.write(sink.getvalue())
-            return _footer(table, address)
+        except _UNREADABLE:
+            return None
+        rows = rows.sort_by([(rows.column_names[2], "ascending"), ("as_of", "ascending")])  # by subject, over time
+        sink = io.BytesIO()
+        pq.write_table(rows, sink, compression="zstd")
+        with table.io.new_output(address).create(overwrite=True) as stream:
+            stream.write(sink.getvalue())
+        return _footer(table, address)
 
 
 @dataclass(frozen=True)
@@ -405,7 +423,7 @@ class _Files(Protocol):
     root: str
 
     def secure(self, manifest: Manifest) -> bool:
-        """Keep the files of a partition as they are. Return False if one does not match the manifest."""
+        """Protect the files of a partition from changes. Return False if one does not match the manifest."""
         ...
 
     def footer(self, manifest: Manifest, table: str) -> pq.FileMetaData:
@@ -512,33 +530,40 @@ class _Objects:
         ]
 
 
-def data_file(table: Table, address: str, manifest: Manifest, footer: pq.FileMetaData, size: int) -> DataFile:
-    """Return the entry of a file with rows of the partition ``manifest``, or also of others of its chain and month.
+class _Entries:
+    """Makes the entries of a table's data files from their Parquet footers."""
 
-    ``footer`` is the file's Parquet footer, ``size`` its size in bytes. Bounds and counts are of the columns that the
-    footer has statistics of. Files lack the column ``chain``: readers take it from the entry's partition, as the
-    specification of Iceberg says.
-    """
-    schema = table.schema()
-    columns = parquet_path_to_id_mapping(schema)
-    plan = compute_statistics_plan(schema, {})
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    for place in range(footer.num_columns):
-        number = columns[groups[0].column(place).path_in_schema]
-        if not all(group.column(place).is_stats_set for group in groups):
-            plan[number] = replace(plan[number], mode=MetricsMode(MetricModeTypes.NONE))
-    statistics = data_file_statistics_from_parquet_metadata(footer, plan, columns).to_serialized_dict()
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=address,
-        file_format=FileFormat.PARQUET,
-        partition=Record(manifest.chain, _month(manifest)[2]),
-        file_size_in_bytes=size,
-        equality_ids=None,
-        sort_order_id=None,
-        spec_id=table.spec().spec_id,
-        **statistics | {"value_counts": dict.fromkeys(statistics["column_sizes"], footer.num_rows)},
-    )
+    def __init__(self, table: Table) -> None:
+        self._columns = parquet_path_to_id_mapping(table.schema())
+        self._plan = compute_statistics_plan(table.schema(), {})
+        no_bounds = MetricsMode(MetricModeTypes.NONE)
+        self._plan_without = {number: replace(column, mode=no_bounds) for number, column in self._plan.items()}
+        self._spec_id = table.spec().spec_id
+
+    def entry(self, address: str, manifest: Manifest, footer: pq.FileMetaData, size: int) -> DataFile:
+        """Return the entry of a file of ``size`` bytes, with rows of a partition or of others of its chain and month.
+
+        Bounds and counts of nulls are of the columns that the footer has statistics of. Files lack the column
+        ``chain``: readers take it from the entry's partition, as the specification of Iceberg says.
+        """
+        plan = dict(self._plan)
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        for place in range(footer.num_columns):
+            number = self._columns[groups[0].column(place).path_in_schema]
+            if not all(group.column(place).is_stats_set for group in groups):
+                plan[number] = self._plan_without[number]
+        statistics = data_file_statistics_from_parquet_metadata(footer, plan, self._columns).to_serialized_dict()
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=address,
+            file_format=FileFormat.PARQUET,
+            partition=Record(manifest.chain, _month(manifest)[2]),
+            file_size_in_bytes=size,
+            equality_ids=None,
+            sort_order_id=None,
+            spec_id=self._spec_id,
+            **statistics | {"value_counts": dict.fromkeys(statistics["column_sizes"], footer.num_rows)},
+        )
 
 
 def data_files(table: Table) -> dict[str, DataFile]:
@@ -578,7 +603,7 @@ def snapshot_of(table: Table, publication: str) -> int:
     return int(table.refs()[publication].snapshot_id)
 
 
-def _last(catalog: Catalog) -> str | None:
+def _last_id(catalog: Catalog) -> str | None:
     """Return the id of the last complete publication; None if there is none."""
     publication: str | None = catalog.load_namespace_properties(NAMESPACE).get(PUBLICATION)
     return publication
@@ -639,18 +664,18 @@ def _footer(table: Table, address: str) -> tuple[pq.FileMetaData, int]:
         return pq.read_metadata(stream), len(file)
 
 
-def _merged_partitions(name: str, partitions: Collection[Manifest], limit: int | None) -> Iterator[list[Manifest]]:
+def _groups(name: str, partitions: Collection[Manifest], limit: int | None) -> Iterator[list[Manifest]]:
     """Yield lists of partitions in order of time whose files of a table have at most ``limit`` bytes together."""
-    merged: list[Manifest] = []
+    group: list[Manifest] = []
     size = 0
     for manifest in sorted(partitions, key=lambda manifest: manifest.timestamp):
         size += manifest.tables[name].bytes
-        if merged and (limit is None or size > limit):
-            yield merged
-            merged, size = [], manifest.tables[name].bytes
-        merged.append(manifest)
-    if merged:
-        yield merged
+        if group and (limit is None or size > limit):
+            yield group
+            group, size = [], manifest.tables[name].bytes
+        group.append(manifest)
+    if group:
+        yield group
 
 
 def _month(manifest: Manifest) -> Month:
