@@ -1,38 +1,40 @@
-"""The cost of bulk answers on a Spark cluster of two workers and by the embedded engine, on the same rows, in one run.
+"""The cost of a build and of bulk answers on a Spark cluster of two workers, and by the embedded engine on equal rows.
 
-    python -m benchmarks.cluster [--rows 1000000] [--instants 4] [--folder DIR] [--kill] [--memory 2g]
+    python -m benchmarks.cluster [--rows 1000000] [--instants 4] [--folder DIR] [--kill] [--memory 2g] [--budget 2GB]
 
 The rows are those of ``benchmarks.engine``: 200 tokens in three years. The answers are maps and lists of 250 holders of
 all tokens, half of the instants at midnight and half within a day, compared row for row.
-``--kill`` ends a worker with kill -9 in the middle of the answers. CPU seconds are of all processes: master, workers,
-executors, their Python, and this one. With ``--folder`` the rows and the store are kept and used again.
+``--kill`` ends a worker with kill -9 in the middle of the build, and another one in the middle of the answers. CPU
+seconds are of all processes: master, workers, executors, their Python, and this one. With ``--folder`` the rows and the
+store are kept and used again.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.engine import DAY, END, TOKENS, alone, build, token_address, write_raw
 from holderlake.cluster.answers import BulkRequest, answers
-from holderlake.cluster.answers import build as build_tables
-from holderlake.cluster.duckdb_engine import DuckDbEngine
-from holderlake.cluster.spark_engine import SparkEngine, session
+from holderlake.cluster.build import build as build_store
+from holderlake.cluster.spark import session
+from holderlake.cluster.tasks import Workers
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.store.store import Store
+from holderlake.units import parse_memory_limit
 from tests.spark import SparkCluster
 
 _AT: Final = datetime(2026, 1, 1)
@@ -92,62 +94,84 @@ def run(folder: Path, chosen: argparse.Namespace) -> list[str]:
         alone(write_raw, folder / "raw.parquet", rows)
     costs: dict[str, dict[str, float]] = {}
     if not (folder / "store").exists():
-        costs["embedded, import"] = alone(build, folder, rows, "2GB")
+        costs["embedded, import"] = alone(build, folder, rows, chosen.budget)
         _say(costs)
     costs["embedded, answers"] = alone(embedded, folder, chosen.instants)
     _say(costs)
-    if chosen.duckdb:
-        with DuckDbEngine("4GB") as duck:
-            found = _ask(duck, folder, chosen.instants, "DuckDB", costs)
-            differing(folder, found)
     with _cluster(chosen.memory) as cluster:
         options = {
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": chosen.memory,
-            "spark.executor.memory": chosen.memory,
-            "spark.sql.shuffle.partitions": "8",
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "1g",
         }
-        with session(cluster.master, options) as opened, SparkEngine(opened, str(folder)) as spark:
-            found = _ask(spark, folder, chosen.instants, "Spark", costs, cluster if chosen.kill else None)
+        with session(cluster.master, options) as opened:
+            found = _computed(Workers(opened), folder, chosen, costs, cluster)
     odd = differing(folder, found)
-    ours, theirs = costs["embedded, answers"]["cpu"], costs["Spark, answers"]["cpu"]
-    print(f"Spark took {theirs / ours:.1f} times the CPU of the embedded engine's answers; {len(odd)} tables differ")
+    for step in ("import", "answers"):
+        theirs, ours = (costs[f"{name}, {step}"]["cpu"] for name in ("Spark", "embedded"))
+        print(f"Spark took {theirs / ours:.1f} times the CPU of the embedded engine's {step}")
+    print(f"{len(odd)} tables differ")
     return odd
 
 
-def _ask(
-    engine: Any,
+def _computed(
+    workers: Workers,
     folder: Path,
-    instants: int,
-    name: str,
+    chosen: argparse.Namespace,
     costs: dict[str, dict[str, float]],
-    victim: SparkCluster | None = None,
+    cluster: SparkCluster,
 ) -> dict[str, list[pa.Table]]:
-    began, spent = time.monotonic(), _cpu()
-    built = build_tables(engine, [str(folder / "raw.parquet")], str(folder / "tables"))
-    costs[f"{name}, build"] = {"cpu": _cpu() - spent, "wall": time.monotonic() - began}
-    _say(costs)
-    began, spent = time.monotonic(), _cpu()
-    found: dict[str, list[pa.Table]] = {}
-    lost = [0.0]
-    if victim:
-        threading.Thread(target=_kill_later, args=(victim, lost), daemon=True).start()
-    with Store(folder / "store") as store:
-        for partition in answers(engine, store, built.location, asked(instants), _AT):
+    """Build a store on the cluster, compute the answers from it, and return them by table."""
+    shutil.rmtree(folder / "built", ignore_errors=True)
+    lost: list[float] = []
+    steps: dict[str, float] = {}
+
+    def on_step(step: str, tasks: int) -> None:
+        if step not in steps:
+            steps[step] = _cpu() + sum(lost)
+            print(f"  {step}: {tasks} tasks", flush=True)
+        elif chosen.kill and step == "importing tokens" and not lost:
+            lost.append(_killed(cluster))
+
+    with Store(folder / "store") as embedded_store, Store(folder / "built") as store:
+        keys = [("eth", token_address(number)) for number in range(TOKENS)]
+        store.add_tokens(embedded_store.tokens(keys).values())
+        store.add_labels(
+            label for text in embedded_store.marked_addresses() for label in embedded_store.labels_of(text)
+        )
+        began, spent = time.monotonic(), _cpu()
+        build_store(workers, store, [str(folder / "raw.parquet")], parse_memory_limit(chosen.budget), on_step)
+        steps["end"] = _cpu() + sum(lost)
+        costs["Spark, import"] = {"cpu": steps["end"] - spent, "wall": time.monotonic() - began}
+        _say(costs)
+        for (step, start), end in zip(steps.items(), list(steps.values())[1:], strict=False):
+            print(f"  {step}: {end - start:.1f} s of CPU")
+        if chosen.kill:
+            cluster.add_worker()
+            lost.clear()
+        began, spent = time.monotonic(), _cpu()
+        found: dict[str, list[pa.Table]] = {}
+
+        def on_task(tasks: int) -> None:
+            if chosen.kill and not lost and time.monotonic() > began + 3:
+                lost.append(_killed(cluster))
+
+        for partition in answers(
+            workers, store, folder / "results", asked(chosen.instants), computed_at=_AT, on_task=on_task
+        ):
             for table, rows in partition.tables.items():
                 found.setdefault(table, []).append(rows)
-    costs[f"{name}, answers"] = {"cpu": _cpu() - spent + lost[0], "wall": time.monotonic() - began}
-    _say(costs)
+        costs["Spark, answers"] = {"cpu": _cpu() + sum(lost) - spent, "wall": time.monotonic() - began}
+        _say(costs)
     return found
 
 
-def _kill_later(cluster: SparkCluster, lost: list[float]) -> None:
-    """Kill a worker while the cluster computes answers; write its CPU seconds to ``lost[0]``."""
-    time.sleep(15)
+def _killed(cluster: SparkCluster) -> float:
+    """Kill a worker, and return its CPU seconds."""
     before = _cpu()
     cluster.kill(cluster.workers[0])
-    lost[0] = before - _cpu()
     print("  a worker was killed", flush=True)
+    return before - _cpu()
 
 
 @contextmanager
@@ -189,8 +213,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="transfers")
     parser.add_argument("--instants", type=int, default=4, help="instants to ask for")
     parser.add_argument("--kill", action="store_true", help="kill a worker in the middle")
-    parser.add_argument("--duckdb", action="store_true", help="run the same SQL on DuckDB in this process, too")
-    parser.add_argument("--memory", default="2g", help="memory of the driver and of each executor")
+    parser.add_argument("--memory", default="2g", help="memory that a worker offers to Spark")
+    parser.add_argument("--budget", default="2GB", help="memory of an import, and of a task")
     parser.add_argument("--folder", type=Path, help="where rows and store are kept")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -17,23 +17,24 @@ app = typer.Typer(
 @app.command("build")
 def cluster_build(
     files: Annotated[
-        list[str] | None,
+        list[str],
         typer.Argument(
-            metavar="[FILE]...",
-            help="Parquet files of raw transfers in our own layout, or folders; default: the store's.",
+            metavar="FILE...",
+            help="Parquet files of transfers in our own layout, folders of them, or addresses such as s3://bucket/folder.",
         ),
-    ] = None,
+    ],
     json: Json = False,
 ) -> None:
-    """Build the derived tables (balance intervals, daily edges, …) that 'holderlake cluster fill' reads.
+    """Import files of transfers into the engine's store, which has none yet, with all workers of a cluster.
 
-    Example: holderlake cluster build
+    The store must be on storage that all machines share (engine.store). A killed build continues when you start it
+    again.
 
-    Example: holderlake cluster build s3a://bucket/transfers
+    Example: holderlake cluster build /mnt/shared/transfers
     """
     from holderlake.cli.cluster_jobs import build_on_cluster
 
-    build_on_cluster(shared.settings(), files or [], json)
+    build_on_cluster(shared.settings(), files, json)
 
 
 @app.command("fill")
@@ -48,6 +49,8 @@ def cluster_fill(
 ) -> None:
     """Compute maps and holders at many instants into lake and warehouse. It sends no request and costs nothing.
 
+    Without --token it computes the watched tokens; if there are none, all tokens of the store.
+
     Example: holderlake cluster fill --from 2026-01-01 --every 1d --chain eth
     """
     from holderlake.backfill.instants import chosen_instants
@@ -55,8 +58,6 @@ def cluster_fill(
 
     workspace = shared.reading()
     fill_instants = chosen_instants(start, end, every, instants)
-    watched = workspace.settings.watchlist
-    chains = shared.chains_of(workspace, chain, token)
-    given_tokens = shared.tokens_of(chains, token)
-    tokens = [(chain_name, address) for chain_name in chains for address in given_tokens or watched[chain_name]]
-    fill_on_cluster(workspace, tokens, fill_instants, json)
+    if token and not chain:
+        raise ValueError("--token needs --chain, because several chains can have a token with the same address")
+    fill_on_cluster(workspace, chain, shared.tokens_of(chain or (), token), fill_instants, json)

@@ -1,37 +1,42 @@
-"""The work of ``holderlake cluster``: build derived tables, and fill the lake with maps and holders from a cluster.
+"""The work of ``holderlake cluster``: import files of transfers, and fill the lake with maps and holders, on a cluster.
 
-The cluster reads raw transfers and returns partitions to this process, which writes them into the lake. Tokens, labels
-and rules come from the engine's store in this home.
+The workers read and write the store on shared storage. This process writes the partitions into the lake.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from rich.progress import Progress
 
 from holderlake import console
-from holderlake.cluster.answers import BulkRequest, Engine, Partition, answers, build, digest_of, latest_build
-from holderlake.cluster.statements import BUILD
+from holderlake.cluster.answers import BulkRequest, Partition, answers
+from holderlake.cluster.build import build
+from holderlake.cluster.tasks import Workers
 from holderlake.contract import tables
 from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import check_passed, utc_now
 from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed
 from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.provider.fetcher import rules_text
 from holderlake.settings import Settings, SettingsError
-from holderlake.units import counted
+from holderlake.units import counted, parse_memory_limit
 from holderlake.workspace import Workspace
+
+if TYPE_CHECKING:
+    from holderlake.engine.store.store import Store
+    from holderlake.entities.statements import Engine
 
 _FAMILIES: Final = {
     "maps": ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
@@ -42,57 +47,82 @@ _NO_HOLDERS: Final = "no_holders"
 
 
 @contextmanager
+def opened_session(settings: Settings) -> Iterator[Any]:
+    """Open a Spark session on the cluster in the settings; None if the settings name none.
+
+    Raises ``RunFailed`` if the cluster can't be used, or fails.
+    """
+    if settings.cluster.master is None:
+        yield None
+        return
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from holderlake.cluster.spark import UnusableCluster, session
+
+    try:
+        with session(settings.cluster.master, settings.cluster.options) as opened:
+            yield opened
+    except UnusableCluster as error:
+        raise RunFailed(str(error)) from error
+    except (Py4JError, PySparkException) as error:
+        lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
+        reason = lines[0].strip(" :") if lines else type(error).__name__
+        place = f"the cluster {settings.cluster.master} (cluster.master)"
+        raise RunFailed(f"{place} failed ({reason}); see the cluster's log") from error
+
+
+@contextmanager
 def opened_engine(settings: Settings) -> Iterator[Engine]:
-    """Open an engine on the cluster in the settings. If the settings name none, open DuckDB in this process."""
-    with ExitStack() as stack:
-        if settings.cluster.master is None:
-            from holderlake.cluster.duckdb_engine import DuckDbEngine
+    """Open an engine for the SQL of entities on the cluster in the settings; on DuckDB if the settings name none."""
+    from holderlake.entities.duckdb_engine import DuckDbEngine
 
-            yield stack.enter_context(DuckDbEngine(settings.engine.memory_limit))
-            return
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+    master = settings.cluster.master
+    if master is None:
+        with DuckDbEngine(settings.engine.memory_limit) as engine:
+            yield engine
+        return
+    if master.startswith("sc://"):
+        raise RunFailed(
+            f"'store entities --cluster' can't use Spark Connect ({master}), which has no access to the cluster's file "
+            "system; set cluster.master to the address of the master, such as spark://host:7077"
+        )
+    from holderlake.entities.spark_engine import SparkEngine
 
-        from holderlake.cluster.spark_engine import SparkEngine, session
-
-        try:
-            opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
-            yield stack.enter_context(SparkEngine(opened, settings.cluster_folder))
-        except ConnectionError as error:
-            raise RunFailed(str(error)) from error
-        except (Py4JError, PySparkException) as error:
-            lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
-            reason = lines[0].strip(" :") if lines else type(error).__name__
-            place = f"the cluster {settings.cluster.master} (cluster.master)"
-            raise RunFailed(f"{place} failed ({reason}); see the cluster's log") from error
+    with opened_session(settings) as opened, SparkEngine(opened, settings.cluster_folder) as spark:
+        yield spark
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
-    """Build the derived tables from the Parquet ``files``. Without files, use the transfers in the engine's store."""
+    """Import the Parquet ``files`` into the engine's store, which has no transfers yet."""
     began = time.monotonic()
-    with open_own_store(settings) as store:
-        raw = list(files) or raw_files(store)
-        digest = "" if files else digest_of(raw)
-    with opened_engine(settings) as engine, console.progress("building tables", len(BUILD)) as bar:
-
-        def on_table(name: str) -> None:
-            bar.update(bar.task_ids[0], advance=1, note=name)
-
-        built = build(engine, raw, settings.cluster_folder, digest, on_table)
+    memory = parse_memory_limit(settings.engine.memory_limit)
+    with open_own_store(settings) as store, opened_session(settings) as opened, _progress("building") as on_task:
+        report = build(Workers(opened), store, files, memory, on_task)
     seconds = round(time.monotonic() - began, 1)
     if as_json:
-        console.as_json({"location": built.location, "files": built.files, "seconds": seconds})
+        console.as_json({**vars(report), "tokens": len(report.tokens), "seconds": seconds})
     else:
         console.out.print(
-            f"Built {', '.join(BUILD)} of {counted(built.files, 'file')} in {seconds:.1f} s: {built.location}"
+            f"Imported {report.added:,} transfers of {counted(len(report.tokens), 'token')} from {report.source} in "
+            f"{seconds:.1f} s; {report.duplicates:,} rows are duplicates, {report.conflicts:,} conflicts."
         )
 
 
-def raw_files(store: Store) -> list[str]:
-    """Return the Parquet files of all transfers, opening balances and corrections of a store."""
-    manifest = store.view().manifest
-    openings = (part.file for parts in manifest.parts.values() for part in parts if not part.has_transfers)
-    return [*store.files(), *(f"{store.root}/openings/{name}.parquet" for name in sorted(openings))]
+@contextmanager
+def _progress(text: str) -> Iterator[Callable[[str, int], None]]:
+    """Show a progress bar. Yield a function to call with a step and its number of tasks, as ``build`` does."""
+    with console.progress(text, None) as bar:
+        steps: list[str] = []
+
+        def on_task(step: str, tasks: int) -> None:
+            if step in steps:
+                bar.advance(bar.task_ids[0])
+            else:
+                steps.append(step)
+                bar.reset(bar.task_ids[0], total=tasks, note=step)
+
+        yield on_task
 
 
 @dataclass
@@ -105,48 +135,37 @@ class _FillReport:
 
 
 def fill_on_cluster(
-    workspace: Workspace, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], as_json: bool
+    workspace: Workspace,
+    chains: Sequence[str] | None,
+    tokens: Sequence[str] | None,
+    instants: Sequence[datetime],
+    as_json: bool,
 ) -> None:
-    """Write maps and holders of the tokens at the instants into lake and warehouse. Complete partitions are skipped.
+    """Write maps and holders of tokens at the instants into lake and warehouse. Complete partitions are skipped.
 
-    ``tokens`` are pairs (chain, address). Raises ``SettingsError`` if there is no build, or if the store's transfers
-    have changed since the build.
+    Without ``tokens`` (addresses), the watched tokens of the ``chains`` are computed; of chains without any, all tokens
+    of the store that can have a map. ``chains`` is None for those of the watchlist, or else all chains of the store.
     """
-    began, settings, done = time.monotonic(), workspace.settings, _FillReport()
+    began, settings, done = time.monotonic(), _with_details(workspace.settings), _FillReport()
     check_passed(instants, workspace.now())
     workspace.lake.check_provider(own_store_id(settings))
-    by_chain: dict[str, list[str]] = {}
-    for chain, address in tokens:
-        by_chain.setdefault(chain, []).append(address)
-    incomplete = [
-        (chain, as_of)
-        for as_of in sorted(instants, reverse=True)
-        for chain in sorted(by_chain)
-        if not _is_filled(workspace, chain, as_of, by_chain[chain])
-    ]
-    done.already = len(instants) * len(by_chain) - len(incomplete)
-    if incomplete:
-        with (
-            open_own_store(settings) as store,
-            opened_engine(settings) as engine,
-            console.progress("filling partitions", len(incomplete)) as bar,
-        ):
-            location = _checked_build(engine, store, settings)
-            rules = rules_text(rules_in_force(store.rules))
-
-            def note(name: str) -> None:
-                bar.update(bar.task_ids[0], note=name)
-
-            for request in _requests(settings, by_chain, incomplete):
-                missing = {(chain, as_of) for chain, as_of in incomplete if as_of in request.instants}
-                for partition in answers(engine, store, location, request, on_statement=note):
-                    if (partition.chain, partition.as_of) in missing:
-                        _commit(workspace, partition, by_chain[partition.chain], rules)
-                        missing.discard((partition.chain, partition.as_of))
-                        done.partitions += 1
-                        bar.advance(bar.task_ids[0])
-                for chain, as_of in sorted(missing):  # none of the tokens has holders
-                    _commit(workspace, Partition(chain, as_of, {}), by_chain[chain], rules)
+    if "://" in settings.cluster_folder:
+        raise SettingsError(f"cluster.folder is {settings.cluster_folder}; set it to a folder that all machines share")
+    with open_own_store(settings) as store:
+        by_chain = _tokens_by_chain(store, settings, chains, tokens)
+        incomplete = {
+            (chain, as_of)
+            for as_of in instants
+            for chain in by_chain
+            if not _is_filled(workspace, chain, as_of, by_chain[chain])
+        }
+        done.already = len(set(instants)) * len(by_chain) - len(incomplete)
+        if incomplete:
+            with opened_session(settings) as opened, console.progress("filling partitions", len(incomplete)) as bar:
+                for partition, rules in _computed(
+                    store, Workers(opened), settings, by_chain, instants, incomplete, bar
+                ):
+                    _commit(workspace, settings, partition, by_chain[partition.chain], rules)
                     done.partitions += 1
                     bar.advance(bar.task_ids[0])
     workspace.warehouse.load(workspace.lake)
@@ -160,18 +179,70 @@ def fill_on_cluster(
         )
 
 
-def _requests(
-    settings: Settings, by_chain: dict[str, list[str]], incomplete: Sequence[tuple[str, datetime]]
-) -> Iterator[BulkRequest]:
-    """Yield requests of at most ``cluster.instants`` instants each, for the chains that have incomplete partitions."""
-    instants = sorted({as_of for _, as_of in incomplete}, reverse=True)
-    maps, holders = settings.maps, settings.holders
-    options = MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes)
-    for start in range(0, len(instants), settings.cluster.instants):
-        request_instants = instants[start : start + settings.cluster.instants]
-        chains = sorted({chain for chain, as_of in incomplete if as_of in request_instants})
-        tokens = [(chain, address) for chain in chains for address in by_chain[chain]]
-        yield BulkRequest(tokens, request_instants, options, holders.limit, holders.with_metadata)
+def _with_details(settings: Settings) -> Settings:
+    """Return the settings, with the details of holders unless they are switched off, because here they cost nothing."""
+    if "with_metadata" in settings.holders.model_fields_set:
+        return settings
+    return settings.model_copy(update={"holders": settings.holders.model_copy(update={"with_metadata": True})})
+
+
+def _tokens_by_chain(
+    store: Store, settings: Settings, chains: Sequence[str] | None, tokens: Sequence[str] | None
+) -> dict[str, list[str]]:
+    """Return the addresses of the tokens to compute, by chain."""
+    watched = settings.watchlist
+    with_transfers = [(history.chain, history.token_address) for history in store.histories()]
+    stored_tokens = [key for key, token in store.tokens(with_transfers).items() if token.unsupported is None]
+    by_chain: dict[str, list[str]] = {}
+    for chain in chains or sorted(watched) or sorted({chain for chain, _ in stored_tokens}):
+        addresses = tokens or watched.get(chain) or [address for of, address in sorted(stored_tokens) if of == chain]
+        if not addresses:
+            raise RunFailed(
+                f"the store {store.root} has no transfers of chain {chain}; import some, or choose another --chain"
+            )
+        by_chain[chain] = list(addresses)
+    if not by_chain:
+        raise RunFailed(
+            f"the store {store.root} has no transfers; see 'holderlake import' and 'holderlake cluster build'"
+        )
+    return by_chain
+
+
+def _computed(
+    store: Store,
+    workers: Workers,
+    settings: Settings,
+    by_chain: dict[str, list[str]],
+    instants: Sequence[datetime],
+    incomplete: set[tuple[str, datetime]],
+    bar: Progress,
+) -> Iterator[tuple[Partition, str]]:
+    """Yield the incomplete partitions with the rules of their maps. Partitions without holders come last."""
+    maps, holders, together = settings.maps, settings.holders, settings.cluster.instants
+    ordered = sorted(set(instants), reverse=True)
+    spans = [ordered[start : start + together] for start in range(0, len(ordered), together)]
+    missing = {as_of for _, as_of in incomplete}
+    request = BulkRequest(
+        [(chain, address) for chain, addresses in by_chain.items() for address in addresses],
+        [as_of for span in spans if missing & {*span} for as_of in span],  # whole spans, which a killed fill left
+        MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes),
+        holders.limit,
+        holders.with_metadata,
+    )
+    rules, ended = rules_text(rules_in_force(store.rules)), -1
+
+    def on_task(tasks: int) -> None:
+        nonlocal ended
+        ended += 1
+        bar.update(bar.task_ids[0], note=f"{ended} of {tasks} tasks")
+
+    folder, left = Path(settings.cluster_folder), set(incomplete)
+    for partition in answers(workers, store, folder, request, together, on_task=on_task):
+        if (partition.chain, partition.as_of) in left:
+            left.discard((partition.chain, partition.as_of))
+            yield partition, rules
+    for chain, as_of in sorted(left):  # none of the tokens has holders
+        yield Partition(chain, as_of, {}), rules
 
 
 def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:
@@ -179,18 +250,7 @@ def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequen
     return all(manifest is not None and manifest.answered >= set(tokens) for manifest in manifests)
 
 
-def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
-    built = latest_build(engine, settings.cluster_folder)
-    if built is None:
-        raise SettingsError(f"{settings.cluster_folder} has no build; run 'holderlake cluster build' first")
-    if built.digest and built.digest != digest_of(raw_files(store)):
-        raise SettingsError(
-            "the store's transfers have changed since the last build; run 'holderlake cluster build' again"
-        )
-    return built.location
-
-
-def _commit(workspace: Workspace, partition: Partition, tokens: Sequence[str], rules: str) -> None:
+def _commit(workspace: Workspace, settings: Settings, partition: Partition, tokens: Sequence[str], rules: str) -> None:
     """Write the tables of a partition into the lake.
 
     ``tokens`` are the requested token addresses, ``rules`` the engine's rules as text. A token without holders becomes
@@ -198,7 +258,7 @@ def _commit(workspace: Workspace, partition: Partition, tokens: Sequence[str], r
     """
     at = utc_now()
     for family, names in _FAMILIES.items():
-        options = options_of(family, workspace.settings)
+        options = options_of(family, settings)
         rows = {name: _with_fetched_at(name, partition.tables.get(name), at) for name in names}
         token_addresses = set(rows[names[0]]["token_address"].to_pylist())
         failures: list[dict[str, Any]] = [
@@ -218,7 +278,7 @@ def _commit(workspace: Workspace, partition: Partition, tokens: Sequence[str], r
             partition.chain,
             partition.as_of,
             with_option_columns(rows, options, rules),
-            provider=own_store_id(workspace.settings),
+            provider=own_store_id(settings),
             by="token",
             requested=set(tokens),
             covered=dict.fromkeys(tokens, at),

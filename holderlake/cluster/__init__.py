@@ -1,6 +1,5 @@
-"""The engine on a cluster of machines: builds derived tables and computes many maps, as SQL for DuckDB and Spark.
+"""The engine on a cluster of machines. Spark only decides where a task runs; each task is the embedded engine.
 
-``answers`` makes the derived tables, and the lake's tables from them. ``map_tables`` computes one map
-from its rows with the engine's own functions. ``statements`` loads the SQL, which ``duckdb_engine`` or ``spark_engine``
-runs. For single maps, the service and daily imports, use ``holderlake.engine``.
+``build`` imports files of transfers into a store on shared storage. ``answers`` computes maps and lists of holders from
+such a store. ``tasks`` runs the tasks of both, and ``spark`` opens a session.
 """

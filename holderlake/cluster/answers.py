@@ -1,73 +1,39 @@
-"""Compute maps and holders of many tokens at many instants from the derived tables, as the lake's tables.
+"""Compute maps and lists of holders of many tokens at many instants, on many machines.
 
-The rows equal those of ``holderlake.engine.maps.batch``. They are computed by partition (chain and instant). Tokens,
-labels and rules are read from a store of the engine; the store may have no transfers.
+A task computes some tokens at some instants, as ``holderlake.engine.maps.batch`` does in one process. It reads the
+store's files from the shared storage, and a copy of the catalogue. The rows are combined by partition.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
+import shutil
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
-from pathlib import PurePath
-from typing import Any, Final, Protocol
-from uuid import uuid4
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from holderlake.cluster.map_tables import MAP_ROWS, PAID_LABEL, MapJob, TokenMetadata, read_stream
-from holderlake.cluster.statements import ANSWERS, BUILD, Statement, Values, statement
-from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.cluster.tasks import Task, Workers, local_folder
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix, to_unix, utc_now
-from holderlake.engine.catalog.labels import AddressLabel
-from holderlake.engine.errors import BadSource
-from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX
+from holderlake.contract.tables import INSTANT_TYPE
+from holderlake.contract.times import utc_now
+from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
+from holderlake.engine.importing.paths import FOLDERS
+from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.queries.balances import supported_token
+from holderlake.engine.records import Key
+from holderlake.engine.store.snapshot import snapshot
 from holderlake.engine.store.store import Store
 
-_DAY: Final = 86_400
-_KEYS: Final = ("chain", "as_of", "token_address")
-_LABELS: Final = pa.schema(
-    [*((name, pa.string()) for name in ("chain", "address", "name", "entity_id")), ("kinds", pa.int64())]
-)
-_STORED_STATEMENTS: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
-"""Statements whose results are stored. Several other statements use them, or a long chain of statements leads to
-them."""
-
-
-_BUILDS: Final = pa.schema(
-    [("location", pa.string()), ("finished_at", pa.timestamp("us")), ("files", pa.int64()), ("digest", pa.string())]
-)
-
-
-class Engine(Protocol):
-    """A database that runs the SQL statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
-
-    def read(self, name: str, locations: Sequence[str]) -> None: ...
-
-    def register(self, name: str, rows: pa.Table) -> None: ...
-
-    def run(self, query: Statement, values: Values, keep: bool = False) -> None: ...
-
-    def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]: ...
-
-    def save(self, name: str, location: str) -> None: ...
-
-    def table(self, name: str) -> pa.Table: ...
-
-    def grouped(
-        self,
-        left: str,
-        right: str,
-        keys: Sequence[str],
-        compute: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
-        schema: pa.Schema,
-        together: Sequence[str],
-    ) -> Iterator[dict[str, Any]]: ...
+_GROUPS: Final = 64
+"""The least number of groups of tokens, if there are enough tokens."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +44,7 @@ class BulkRequest:
     requests no lists. ``details`` adds address details to the lists.
     """
 
-    tokens: Sequence[tuple[str, str]]
+    tokens: Sequence[Key]
     instants: Sequence[datetime]
     maps: MapOptions | None
     holders: int | None = None
@@ -97,163 +63,133 @@ class Partition:
     tables: dict[str, pa.Table]
 
 
-def answers(
-    engine: Engine,
-    store: Store,
-    derived: str,
-    request: BulkRequest,
-    computed_at: datetime | None = None,
-    on_statement: Callable[[str], None] = lambda _: None,
-) -> Iterator[Partition]:
-    """Yield the lake's tables of every token at every instant, by partition. The order of partitions is not defined.
-
-    ``derived`` is the location of the derived tables (``Build.location``). ``store`` has the tokens, labels and rules.
-    ``computed_at`` is the time in the column ``dt_update``; None means the present. ``on_statement`` is called with the
-    name of a statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs, and
-    ``BadSource`` if labels are to count by their periods.
-    """
-    if store.rules.labels != "latest" and store.period_starts():
-        raise BadSource(
-            "a cluster uses the latest labels, and the setting engine.thresholds.labels is as_of; set it to latest, or "
-            "compute without a cluster"
-        )
-    job = _map_job(store, request, computed_at or utc_now())
-    for name in BUILD:
-        engine.read(name, [f"{derived}/{name}"])
-    _register_inputs(engine, store, request)
-    for name in ANSWERS:
-        on_statement(name)
-        engine.run(statement(name), _parameters(store, request), name in _STORED_STATEMENTS)
-    on_statement("maps")
-    rows = engine.grouped("holders", "map_parts", _KEYS, job.rows, MAP_ROWS, ("chain", "as_of"))
-    for (chain, second), of_partition in groupby(rows, key=lambda row: (row["chain"], row["as_of"])):
-        tables: dict[str, list[pa.Table]] = {}
-        for row in of_partition:
-            tables.setdefault(row["name"], []).append(read_stream(row["rows"]))
-        yield Partition(chain, from_unix(second), {name: pa.concat_tables(rows) for name, rows in tables.items()})
-
-
-def _map_job(store: Store, request: BulkRequest, computed_at: datetime) -> MapJob:
-    requested_tokens = {key: supported_token(store, *key) for key in request.tokens}
-    maps = request.maps
-    return MapJob(
-        TokenMetadata(requested_tokens | store.tokens(store.indexed_tokens())),
-        store.rules,
-        maps.limit if maps else None,
-        maps.return_decentralization_score if maps else False,
-        request.holders,
-        request.details,
-        computed_at,
-    )
-
-
-def _parameters(store: Store, request: BulkRequest) -> Values:
-    """Return the values of the statements' parameters, by name."""
-    rules, maps = store.rules, request.maps
-    limit = maps.limit if maps else 0
-    return {
-        "zero": ZERO_ADDRESS,
-        "hypernode_transfers": rules.hypernode_transfers,
-        "supernode_degree": rules.supernode_degree,
-        "fresh_wallet_seconds": rules.fresh_wallet_seconds,
-        "magic_links": rules.magic_links,
-        "magic_limit": rules.magic_limit if maps and maps.use_magic_nodes else 0,
-        "time_window": rules.time_window,
-        "time_links": rules.time_links,
-        "time_wallets": rules.time_wallets,
-        "time_limit": rules.time_limit if maps and maps.use_time_nodes else 0,
-        "limit": limit,
-        "most": max(limit, request.holders or 0),
-    }
-
-
-def _register_inputs(engine: Engine, store: Store, request: BulkRequest) -> None:
-    """Register the small tables that statements read: the request, and the store's tokens and labels."""
-    number, text = pa.int64(), pa.string()
-    seconds = sorted({to_unix(instant) for instant in request.instants})
-    days = [(second + 1) // _DAY for second in seconds]
-    engine.register("instants", _table(second=(number, seconds), open_day=(number, days)))
-    first_open = [seconds[bisect_right(days, day)] for day in range(days[-1])]  # the first open day after each day
-    engine.register("days", _table(day=(number, range(days[-1])), known_at=(number, first_open)))
-    engine.register("requested_tokens", _keys(request.tokens))
-    engine.register("indexed_tokens", _keys(store.indexed_tokens()))
-    labelled = store.marked_addresses()
-    kinds = {address: kind for address, label in labelled.items() if (kind := _kinds(label))}
-    engine.register("address_kinds", _table(address=(text, list(kinds)), kinds=(number, list(kinds.values()))))
-    allowed = store.rules.time_allowed if request.maps else ()
-    exchanges = sorted({address for address, kind in kinds.items() if kind & (CEX | DEX)} | set(allowed))
-    engine.register("exchanges", _table(address=(text, exchanges)))
-    engine.register("labels", _labels(store, sorted(labelled), sorted({chain for chain, _ in request.tokens})))
-
-
-def _labels(store: Store, addresses: Sequence[str], chains: Sequence[str]) -> pa.Table:
-    rows = [
-        {"chain": chain, "address": address, "name": label.name, "entity_id": label.entity_id}
-        | {"kinds": _kinds(label) | PAID_LABEL * label.is_paid_label}
-        for chain in chains
-        for address, label in store.labels(addresses, chain).items()
-    ]
-    return pa.Table.from_pylist(rows, _LABELS)
-
-
-def _kinds(label: AddressLabel) -> int:
-    return CEX * label.is_cex | DEX * label.is_dex | CONTRACT * label.is_contract
-
-
-def _keys(keys: Sequence[tuple[str, str]]) -> pa.Table:
-    distinct = sorted(set(keys))
-    text = pa.string()
-    return _table(chain=(text, [key[0] for key in distinct]), token_address=(text, [key[1] for key in distinct]))
-
-
-def _table(**columns: tuple[pa.DataType, Sequence[Any]]) -> pa.Table:
-    return pa.table({name: pa.array(list(values), dtype) for name, (dtype, values) in columns.items()})
-
-
 @dataclass(frozen=True)
-class Build:
-    """A finished build. ``location`` is its folder, ``files`` the number of files of raw transfers that it read.
+class StoreCopy:
+    """A state of the store in ``root``. The folder ``catalog`` has its catalogue. Workers open it read-only."""
 
-    ``digest`` identifies these files (see ``digest_of``); it is empty if they do not belong to a store.
+    root: str
+    catalog: str
+
+    def opened(self) -> Store:
+        """Return the store. Later tasks of the process use it again, with what it keeps in memory."""
+        if self not in _opened:
+            _opened.clear()
+            folder = TemporaryDirectory(prefix="holderlake-store-", dir=local_folder())
+            local = Path(folder.name)
+            for name in FOLDERS:
+                (local / name).symlink_to(Path(self.root, name).resolve())
+            for name in (CATALOG, COPY):
+                shutil.copyfile(f"{self.catalog}/{name}", local / name)
+            store = _opened[self] = Store(local, None, refuse_unlisted=False).cached_snapshot()
+            weakref.finalize(store, folder.cleanup)
+        return _opened[self]
+
+
+_opened: Final[dict[StoreCopy, Store]] = {}
+
+
+def compute(name: str, copied: StoreCopy, request: BulkRequest, computed_at: datetime, folder: str) -> dict[str, str]:
+    """Compute a request on a worker, and write a file for each table into ``folder``. Return their paths by table."""
+    store = copied.opened()
+    pieces: dict[str, list[pa.Table]] = {}
+    if request.maps:
+        for batch in map_batches(store, request.tokens, request.instants, request.maps, computed_at):
+            for table, rows in batch.items():
+                pieces.setdefault(table, []).append(rows)
+    if request.holders:
+        lists = list(holder_batches(store, request.tokens, request.instants, request.holders, request.details))
+        pieces |= {"holders": lists} if lists else {}
+    paths = {table: f"{folder}/{name}-{table}.arrow" for table in pieces}
+    for table, path in paths.items():
+        rows = pa.concat_tables(pieces[table])
+        with pa.ipc.new_file(path, rows.schema) as sink:
+            sink.write_table(rows)
+    return paths
+
+
+def answers(
+    workers: Workers,
+    store: Store,
+    folder: Path,
+    request: BulkRequest,
+    together: int = 32,
+    computed_at: datetime | None = None,
+    on_task: Callable[[int], None] = lambda _: None,
+) -> Iterator[Partition]:
+    """Yield the lake's tables of every token at every instant, by partition (chain and instant), the latest first.
+
+    All workers must reach the store's files, and ``folder``, which has the results until they are yielded.
+    ``together`` instants are computed together. ``computed_at`` is the time in the column ``dt_update``; None means the
+    present. ``on_task`` is called with the number of all tasks, before the first and after each. Raises
+    ``UnknownToken`` or ``UnsupportedToken`` before any task runs. A killed run continues with the tasks that are left.
     """
-
-    location: str
-    finished_at: datetime
-    files: int
-    digest: str
-
-
-def build(
-    engine: Engine, raw: Sequence[str], root: str, digest: str = "", on_table: Callable[[str], None] = lambda _: None
-) -> Build:
-    """Write the derived tables to a new folder in ``root``. ``raw`` are Parquet files of transfers
-    (``records.TRANSFERS``).
-
-    ``digest`` is recorded in the result. ``on_table`` is called with the name of each finished table.
-    """
-    name = f"build-{uuid4().hex}"
-    engine.read("raw", raw)
-    for table in BUILD:
-        engine.run(statement(table), {})
-        engine.save(table, f"{root}/{name}/{table}")
-        engine.read(table, [f"{root}/{name}/{table}"])  # the next tables read it instead of computing it again
-        on_table(table)
-    built = Build(f"{root}/{name}", utc_now(), len(raw), digest)
-    engine.register("built", pa.Table.from_pylist([vars(built)], _BUILDS))
-    engine.save("built", f"{root}/builds/{name}")
-    return built
-
-
-def latest_build(engine: Engine, root: str) -> Build | None:
-    """Return the last finished build in ``root``; None if there is none."""
-    try:
-        engine.read("builds", [f"{root}/builds/*/*.parquet"])
-    except FileNotFoundError:
-        return None
-    builds = [Build(**row) for row in engine.table("builds").select(_BUILDS.names).cast(_BUILDS).to_pylist()]
-    return max(builds, key=lambda build: build.finished_at, default=None)
+    for key in request.tokens:
+        supported_token(store, *key)
+    state = snapshot(store.root)
+    digest = hashlib.sha256(state.copy + repr((store.root.resolve(), replace(request, instants=()))).encode())
+    folder = folder / f"fill-{digest.hexdigest()[:16]}"
+    copied = StoreCopy(str(store.root.resolve()), str(folder / "catalog"))
+    Path(copied.catalog).mkdir(parents=True, exist_ok=True)
+    Path(copied.catalog, CATALOG).write_bytes(state.catalog)
+    Path(copied.catalog, COPY).write_bytes(state.copy)
+    instants, groups = sorted(request.instants, reverse=True), _groups(store, request.tokens)
+    spans = [sorted(instants[start : start + together]) for start in range(0, len(instants), together)]
+    computed_at = computed_at or utc_now()
+    tasks: dict[str, list[Task]] = {}
+    for span in spans:
+        of_span = hashlib.sha256(repr(span).encode()).hexdigest()[:12]
+        for number, tokens in enumerate(groups):
+            name, part = f"{of_span}-{number:05}", replace(request, tokens=tokens, instants=span)
+            task = Task(name, compute, (name, copied, part, computed_at, str(folder)))
+            tasks.setdefault(of_span, []).append(task)
+    every = [task for of_span in tasks.values() for task in of_span]
+    on_task(len(every))
+    results: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    for name, paths in workers.results(every, folder / "tasks"):
+        on_task(len(every))
+        span_name = name.partition("-")[0]
+        results[span_name][name] = paths
+        if len(results[span_name]) == len(tasks[span_name]):
+            ended = results.pop(span_name)
+            yield from _partitions([ended[name] for name in sorted(ended)])
+            for path in (path for paths in ended.values() for path in paths.values()):
+                Path(path).unlink()
+            for ended_name in ended:
+                (folder / "tasks" / f"{ended_name}.json").unlink()
+    shutil.rmtree(folder)
 
 
-def digest_of(raw: Sequence[str]) -> str:
-    """Return a digest of the names of a store's files ``raw``. It identifies their content, which never changes."""
-    return hashlib.sha256("\n".join(sorted(PurePath(path).name for path in raw)).encode()).hexdigest()
+def _groups(store: Store, tokens: Sequence[Key]) -> list[list[Key]]:
+    """Divide the sorted tokens into groups with about equally many transfers."""
+    sizes = {(history.chain, history.token_address): history.transfers for history in store.histories()}
+    keys = sorted(set(tokens))
+    most = sum(sizes.get(key, 0) for key in keys) / _GROUPS
+    groups: list[list[Key]] = []
+    size = 0.0
+    for key in keys:
+        if not groups or size + sizes.get(key, 0) > most or groups[-1][-1][0] != key[0]:
+            groups.append([])
+            size = 0.0
+        groups[-1].append(key)
+        size += sizes.get(key, 0) + 1
+    return groups
+
+
+def _partitions(results: Sequence[dict[str, str]]) -> Iterator[Partition]:
+    """Yield the partitions of all tasks of some instants. ``results`` are by token."""
+    tables: dict[str, pa.Table] = {}
+    for name in sorted({name for paths in results for name in paths}):
+        files = [pa.ipc.open_file(pa.memory_map(paths[name])) for paths in results if name in paths]
+        tables[name] = pa.concat_tables([file.read_all() for file in files])
+    rows = [table.select(["chain", "as_of"]).group_by(["chain", "as_of"]).aggregate([]) for table in tables.values()]
+    keys = {(row["chain"], row["as_of"]) for table in rows for row in table.to_pylist()}
+    for chain, as_of in sorted(keys, key=lambda key: (key[1], key[0]), reverse=True):
+        instant = pa.scalar(as_of, INSTANT_TYPE)
+        yield Partition(
+            chain,
+            as_of,
+            {
+                name: table.filter(pc.and_(pc.equal(table["chain"], chain), pc.equal(table["as_of"], instant)))
+                for name, table in tables.items()
+            },
+        )

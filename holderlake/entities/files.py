@@ -9,9 +9,8 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.cluster.answers import Engine
-from holderlake.cluster.statements import Statement
 from holderlake.engine.errors import BadSource
+from holderlake.entities.statements import Engine, Statement
 
 _COLUMNS: Final = {
     "chain": "''",

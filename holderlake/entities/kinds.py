@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from holderlake.cluster.statements import Statement
+from holderlake.entities.statements import Statement
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.cluster.answers import Engine
-from holderlake.cluster.duckdb_engine import DuckDbEngine
-from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.numeric.graph_kernels import components
+from holderlake.entities.duckdb_engine import DuckDbEngine
 from holderlake.entities.files import errors_of, read_transfers
 from holderlake.entities.kinds import (
     CERTAIN,
@@ -33,6 +31,7 @@ from holderlake.entities.kinds import (
     Kind,
     statement,
 )
+from holderlake.entities.statements import Engine, Statement, Value
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from holderlake.cluster.answers import BulkRequest, answers
+from holderlake.cluster.tasks import Workers
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.maps.batch import holder_batches, map_batches
+from holderlake.engine.records import Label, TokenInfo
 from holderlake.engine.store.store import Store
 from tests.engine.world import UINT256, a_token, table, transfer
 from tests.sample import the_world
@@ -37,14 +39,15 @@ Tables = dict[str, pa.Table]
 
 @dataclass(frozen=True)
 class Asking:
-    """A store, its files of raw transfers, and a request."""
+    """A store and a request."""
 
     store: Store
-    raw: list[str]
     tokens: list[tuple[str, str]]
     instants: list[datetime]
     maps: MapOptions
     holders: int
+    infos: list[TokenInfo]
+    labels: list[Label]
 
     def embedded(self) -> Tables:
         """Return the embedded engine's answers by table."""
@@ -56,17 +59,28 @@ class Asking:
             found.setdefault("holders", []).append(rows)
         return {name: in_order(pa.concat_tables(rows)) for name, rows in found.items()}
 
+    def computed(self, workers: Workers, store: Store, folder: Path, together: int = 2) -> Tables:
+        """Return the answers by table that the workers compute from ``store``."""
+        found: dict[str, list[pa.Table]] = {}
+        request = BulkRequest(self.tokens, self.instants, self.maps, self.holders, details=True)
+        for partition in answers(workers, store, folder, request, together, AT):
+            for name, rows in partition.tables.items():
+                found.setdefault(name, []).append(rows)
+        return {name: in_order(pa.concat_tables(rows)) for name, rows in found.items()}
+
+    def empty_copy(self, folder: Path) -> Store:
+        """Return a new store with the same tokens, labels and rules, and without transfers."""
+        store = Store(folder, self.store.rules)
+        store.add_tokens(self.infos)
+        store.add_labels(self.labels)
+        return store
+
 
 def in_order(rows: pa.Table) -> pa.Table:
     """Return the rows by map; those of a map keep their order."""
     numbered = rows.append_column("place", pa.array(range(rows.num_rows)))
     keys = ("chain", "token_address", "as_of", "place")
     return numbered.sort_by([(key, "ascending") for key in keys]).drop_columns(["place"])
-
-
-def checksum(rows: pa.Table) -> tuple[int, list[tuple[Any, ...]]]:
-    """Return the number of rows, and all rows sorted."""
-    return rows.num_rows, sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +107,9 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         midnight = begin - begin % 86_400
         seconds = [2 * 86_400, 3 * 86_400 + 6, midnight + 200 * 86_400 - 1, midnight + 400 * 86_400 + 40_000, end]
         tokens = [(token.chain, token.address) for token in world.tokens if not token.unsupported]
-        yield Asking(store, store.files(), [*tokens, WIDE], [from_unix(one) for one in seconds], MapOptions(), 250)
+        instants = [from_unix(second) for second in seconds]
+        infos = [*world.tokens, a_token(WIDE, decimals=18)]
+        yield Asking(store, [*tokens, WIDE], instants, MapOptions(), 250, infos, list(world.labels))
 
 
 @pytest.fixture(scope="session")

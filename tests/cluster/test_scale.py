@@ -23,4 +23,4 @@ def test_many_transfers_give_equal_answers_with_a_killed_worker(tmp_path: Path) 
 
     folder = Path(os.environ.get("HOLDERLAKE_CLUSTER_FOLDER") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
-    assert run(folder, argparse.Namespace(rows=ROWS, instants=4, kill=True, duckdb=False, memory="3g")) == []
+    assert run(folder, argparse.Namespace(rows=ROWS, instants=4, kill=True, memory="2g", budget="1GB")) == []

@@ -185,9 +185,8 @@ def test_history_plays_to_its_end(open_page: Open) -> None:
 @pytest.mark.parametrize("at", ["20260401T000000Z", "2026-04-01T00:00:00", "2026-04-01T00:00:00Z", "2026-04-01"])
 def test_date_of_a_link_may_have_any_common_form(open_page: Open, at: str) -> None:
     page = open_page(of(TIDE, f"&at={at}"))
-    expect(page.get_by_role("slider", name="Date")).to_have_attribute(
-        "aria-valuetext", re.compile("^1 Apr 2026, 4 of 6")
-    )
+    slider = page.get_by_role("slider", name="Date")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^1 Apr 2026, 4 of 6"))
 
 
 def test_two_dates_are_compared(open_page: Open) -> None:

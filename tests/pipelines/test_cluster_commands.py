@@ -1,4 +1,4 @@
-"""``holderlake cluster``: own transfers into lake and warehouse, here on DuckDB instead of a cluster."""
+"""``holderlake cluster``: own transfers into lake and warehouse, here in this process instead of on a cluster."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
-
 from holderlake.cli.main import app
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import TABLES
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.store.store import Store
+from holderlake.errors import RunFailed
 from holderlake.lake.lake import Lake
 from tests.engine.world import a_token, table, transfer
 
@@ -52,7 +51,6 @@ TOKENS = ("--token", COIN[1], "--token", SHELL[1])
 
 
 def test_fill_writes_the_rows_and_failures_of_the_engine(home: Path) -> None:
-    run("cluster", "build")
     assert run(*FILL, *TOKENS)["partitions"] == 3
     lake = Lake(home / "lake")
     instants = sorted({manifest.as_of for manifest in lake.manifests()})
@@ -72,7 +70,6 @@ def test_fill_writes_the_rows_and_failures_of_the_engine(home: Path) -> None:
 
 
 def test_fill_resumes_and_then_computes_nothing(home: Path) -> None:
-    run("cluster", "build")
     run("cluster", "fill", "--from", "1970-01-04", "--to", "1970-01-04", "--chain", "eth", *TOKENS)
     done = run(*FILL, *TOKENS)
     assert (done["partitions"], done["already"]) == (2, 1)
@@ -80,16 +77,46 @@ def test_fill_resumes_and_then_computes_nothing(home: Path) -> None:
     assert (done["partitions"], done["already"]) == (0, 3)
 
 
-def test_fill_of_unbuilt_or_changed_store_names_the_remedy(home: Path) -> None:
-    from holderlake.settings import SettingsError
+def test_fill_without_watchlist_computes_all_tokens_with_details(home: Path) -> None:
+    assert run("cluster", "fill", "--from", "1970-01-04", "--to", "1970-01-05", "--every", "1d")["partitions"] == 2
+    lake = Lake(home / "lake")
+    assert {*lake.read("holders")["token_address"].to_pylist()} == {COIN[1], SHELL[1]}
+    assert lake.read("holders")["degree"].null_count == 0
+    (manifest, *_) = (manifest for manifest in lake.manifests() if manifest.family == "holders")
+    assert manifest.options["with_metadata"] is True
 
-    def refused() -> str:
-        done = CliRunner().invoke(app, [*FILL, *TOKENS])
-        assert isinstance(done.exception, SettingsError)
-        return str(done.exception)
 
-    assert "run 'holderlake cluster build' first" in refused()
-    run("cluster", "build")
+def test_build_imports_files_into_the_store(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(home / "engine") as store:
-        store.add_transfers(table([transfer("a -> b", 1, 9, token=COIN)]), "later")
-    assert "run 'holderlake cluster build' again" in refused()
+        files = store.files()
+    monkeypatch.setenv("HOLDERLAKE_ENGINE__STORE", str(home / "shared"))
+    done = run("cluster", "build", *files)
+    assert (done["added"], done["tokens"]) == (3, 2)
+    assert run("cluster", "fill", "--from", "1970-01-04", "--to", "1970-01-04")["partitions"] == 1
+
+
+def test_fill_of_an_empty_store_names_the_remedy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_ENGINE__STORE", str(home / "other"))
+    done = CliRunner().invoke(app, ["cluster", "fill", "--from", "1970-01-04", "--to", "1970-01-04"])
+    assert isinstance(done.exception, RunFailed)
+    assert "holderlake cluster build" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("master", "remedy"),
+    [
+        ("spark://127.0.0.1:1", "deploy/spark.sh master"),
+        ("yarn", "set HADOOP_CONF_DIR"),
+        ("k8s://https://127.0.0.1:1", "spark.kubernetes.container.image"),
+    ],
+)
+def test_a_master_that_can_not_work_is_refused_with_the_remedy(
+    home: Path, monkeypatch: pytest.MonkeyPatch, master: str, remedy: str
+) -> None:
+    pytest.importorskip("pyspark", reason="'make extras' installs what the cluster needs")
+    monkeypatch.setenv("HOLDERLAKE_CLUSTER__MASTER", master)
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    done = CliRunner().invoke(app, [*FILL, *TOKENS])
+    assert isinstance(done.exception, RunFailed)
+    assert remedy in str(done.exception)

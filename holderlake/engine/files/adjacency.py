@@ -87,6 +87,11 @@ class Run:
         starts = np.where(is_known, self.starts[places], 0)
         return starts, np.where(is_known, self.starts[places + 1], 0)
 
+    def entries_before(self, address: int) -> int:
+        """Return the number of entries of all addresses whose number is less than ``address``."""
+        place = int(np.searchsorted(self.addresses, address)) if len(self.addresses) else address
+        return int(self.starts[min(place, len(self.starts) - 1)])
+
     def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
         """Return, for each range of entries, the index of the first entry that is later than the range's unix second.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +20,12 @@ import pyarrow.parquet as pq
 
 from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, write_arrays
-from holderlake.engine.files.integrity import FileChecks, record_sums
+from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
 from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_manifest
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
 from holderlake.engine.importing.overlaps import overlap_of
@@ -214,6 +216,28 @@ class Change:
             sync(self._root / folder)
         record_sums(self._catalog, self._root)
 
+    # ------------------------------------------------------------------ files of other machines
+
+    def add_built(self, built: BuiltFiles) -> None:
+        """Move the files of ``built`` into the store, which lists no files yet, and list them with their checksums."""
+        catalog, runs = self._catalog, [built.run] if built.run else []
+        files = [*(part.file for part in built.parts), *(run.file for run in runs), built.volume.file]
+        names = {file: self._import.new_name() for file in files}
+        for path, file_sum in built.sums.items():
+            folder, _, name = path.partition("/")
+            stem, _, suffix = name.partition(".")
+            new_path = f"{folder}/{names[stem]}.{suffix}"
+            (built.root / path).rename(self._root / new_path)
+            moved = file_sum._replace(signature=signature_of(str(self._root / new_path)))
+            catalog.execute("INSERT INTO files (path, size, crc32, signature) VALUES (?, ?, ?, ?)", (new_path, *moved))
+        catalog.execute("DELETE FROM histories")
+        catalog.executemany("INSERT INTO histories VALUES (?, ?, ?)", ((n, *key) for key, n in built.numbers.items()))
+        for part in built.parts:
+            self._insert_part(replace(part, file=names[part.file]))
+        catalog.executemany("INSERT INTO runs VALUES (?, ?)", [(names[run.file], run.entries) for run in runs])
+        catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", (names[built.volume.file], 0, built.volume.size))
+        self.record_files()
+
     # ------------------------------------------------------------------ opening balances
 
     def add_openings(self, key: tuple[str, str], rows: pa.Table) -> None:
@@ -379,10 +403,11 @@ class Change:
         parts = [listed_part for listed_part in self._parts.get(number, ()) if listed_part not in replaced]
         if part is not None:
             parts.append(part)
-            row = (part.file, part.token, part.kind, part.transfers, part.first_time, part.last_time)
-            blocks = (part.first_block, part.last_block)
-            self._catalog.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *blocks))
+            self._insert_part(part)
         self._parts[number] = parts
+
+    def _insert_part(self, part: PartFile) -> None:
+        self._catalog.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(part))
 
     def _add_run(self) -> None:
         """Write the new entries as one run.

@@ -103,10 +103,12 @@ def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -
     )
 
 
-def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
-    """Yield the entries of a run by owner and time, in batches of ``rows`` entries."""
-    for start in range(0, len(run.others), rows):
-        end = min(start + rows, len(run.others))
+def entries_of_run(run: Run, rows: int, span: tuple[int, int] | None = None) -> Iterator[Entries]:
+    """Yield the entries of a run by owner and time, in batches of ``rows`` entries. ``span`` has the indices of the
+    first entry and of the end; None means all entries."""
+    first, last = span or (0, len(run.others))
+    for start in range(first, last, rows):
+        end = min(start + rows, last)
         first_owner = int(np.searchsorted(run.starts, start, side="right")) - 1
         last_owner = int(np.searchsorted(run.starts, end, side="left"))
         edges = np.clip(run.starts[first_owner : last_owner + 1], start, end)
@@ -127,6 +129,12 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
         yield from sources[0]
         return
     yield from (rows.entries for rows in merge_sorted([_rows(source) for source in sources], _keys, _Rows.at, _join))
+
+
+def joined_entries(sources: Iterable[Iterator[Entries]]) -> Entries:
+    """Return the entries of several sources, sorted by owner and time, in one batch."""
+    batches = [entries for source in sources for entries in source]
+    return Entries(*map(np.concatenate, zip(*batches, strict=True))).ordered()
 
 
 class _Rows:
@@ -154,7 +162,7 @@ def _keys(rows: _Rows) -> Array:
 def _join(several: list[_Rows]) -> _Rows:
     if len(several) == 1:
         return several[0]
-    return _Rows(Entries(*map(np.concatenate, zip(*(rows.entries for rows in several), strict=True))).ordered())
+    return _Rows(joined_entries([iter(rows.entries for rows in several)]))
 
 
 # ---------------------------------------------------------------------- writing
@@ -193,6 +201,63 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
             _keep_first_bits(firsts, repeated.take(bucket))
         file.add("sums", _sums(firsts, budget.chunk))
         _write_places(file, owners, count, budget.chunk)
+
+
+def merge_runs(
+    path: Path, runs: Sequence[tuple[Run, int]], owners: tuple[int, int], most: int, spool: Path, budget: Budget
+) -> bool:
+    """Merge the entries of several runs into one run at ``path``. Return False, without a file, if there are none.
+
+    ``owners`` are the first number and the end of the range of owners to merge. Each run comes with the number that is
+    added to its token numbers. At most ``most`` entries are sorted in memory; more are merged in batches.
+    """
+    spans = [(run.entries_before(owners[0]), run.entries_before(owners[1])) for run, _ in runs]
+    count = sum(end - start for start, end in spans)
+    if not count:
+        return False
+    rows = count if count <= most else max(budget.chunk // len(runs), 16)
+    sources = [
+        _renumbered(entries_of_run(run, rows, span), added) for (run, added), span in zip(runs, spans, strict=True)
+    ]
+    entries = iter([joined_entries(sources)]) if count <= most else merged_entries(sources)
+    is_wide = any(run.times.dtype.itemsize > 4 for run, _ in runs)
+    write_run(path, entries, count, is_wide, spool, budget)
+    return True
+
+
+def _renumbered(source: Iterator[Entries], added: int) -> Iterator[Entries]:
+    """Yield the entries with ``added`` added to their token numbers."""
+    for entries in source:
+        yield entries._replace(kinds=entries.kinds + np.int32(2 * added))
+
+
+def join_runs(path: Path, runs: Sequence[Run], spool: Path, budget: Budget) -> int:
+    """Write several runs as one run at ``path``. Return its number of entries.
+
+    Each run has all entries of its owners, and the owners of a run are before those of the next one.
+    """
+    count = sum(len(run.others) for run in runs)
+    times = np.result_type(*(run.times.dtype for run in runs))
+    owners = ArrayBuckets(spool, budget.waiting)
+    with array_file(path) as file:
+        for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
+            file.reserve(name, dtype, count)
+            row = 0
+            for run in runs:
+                column = getattr(run, name)
+                for start in range(0, len(column), 8 * budget.chunk):
+                    chunk = column[start : start + 8 * budget.chunk]
+                    file.fill(name, row, chunk)
+                    row += len(chunk)
+        row = 0
+        for run in runs:
+            places = np.flatnonzero(run.entry_counts)
+            addresses = run.addresses if len(run.addresses) else places.astype(np.int32)
+            owners.add(0, (addresses, run.starts[places] + row, run.begun[places].astype(times)))
+            row += len(run.others)
+        file.add("sums", _sums(file.map_reserved("firsts"), budget.chunk))
+        _write_places(file, owners, count, budget.chunk)
+    return count
 
 
 def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]]:

@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.graph import GraphInput, Graphs, Top, graphs_of
-from holderlake.engine.maps.relationships import TokenLookup, link_columns
+from holderlake.engine.maps.relationships import link_columns
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries import metrics
@@ -52,9 +51,9 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 
 @dataclass(frozen=True, kw_only=True)
 class MapData:
-    """The content of map tables at several instants (ascending unix ``seconds``), from a store or from Spark.
+    """The content of map tables at several instants (ascending unix ``seconds``).
 
-    - ``lookup`` returns metadata of the tokens of links. ``keys`` has the tokens (chain, address) by number.
+    - ``store`` has the rules, and metadata of the tokens of links. ``keys`` has the tokens (chain, address) by number.
     - ``scored``: True if the service score is computed. ``supplies`` has the raw supply at each instant.
     - ``marked`` are the balances of exchanges, contracts and hypernodes. ``kinds`` has the kind for each balance.
     - ``free`` are the balances of all other holders, which a map may show. A balance ends when its holder becomes a
@@ -65,9 +64,8 @@ class MapData:
     - ``negatives`` has for each instant a JSON summary of the balances below zero.
     """
 
-    lookup: TokenLookup
+    store: Store
     keys: Mapping[int, tuple[str, str]]
-    rules: Rules
     token: TokenInfo
     seconds: Array
     scored: bool
@@ -173,9 +171,8 @@ def _map_data(inputs: GraphInput) -> MapData:
     wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
     node_activity = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
     return MapData(
-        lookup=store,
+        store=store,
         keys=view.manifest.keys,
-        rules=store.rules,
         token=token,
         seconds=seconds,
         scored=inputs.options.return_decentralization_score,
@@ -295,7 +292,7 @@ def _node_columns(data: MapData) -> tuple[Array, Columns]:
     }
     details: dict[str, pa.Array] = {
         "is_shown_on_map": pa.array(np.concatenate([top.is_shown, np.ones(len(magic), np.bool_)])),
-        **detail_columns(data.node_activity, data.labels, names[: size + len(magic)], data.rules),
+        **detail_columns(data.node_activity, data.labels, names[: size + len(magic)], data.store.rules),
     }
     columns: Columns = {
         "kind": _KINDS.take(pa.array(np.repeat([0, 1, 2], lengths)[order])),
@@ -309,7 +306,7 @@ def _node_columns(data: MapData) -> tuple[Array, Columns]:
 
 def _relationship_columns(data: MapData) -> tuple[Array, Columns]:
     links = data.graphs.links
-    columns = link_columns(data.lookup, data.keys, links, data.graphs.texts)
+    columns = link_columns(data.store, data.keys, links, data.graphs.texts)
     return links.instants, columns | {"time_node": pa.array(links.windows + 1, mask=links.windows < 0)}
 
 

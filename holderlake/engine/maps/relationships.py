@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from holderlake.engine.maps.links import Links, Transfers, between_nodes
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import supernodes_from
 from holderlake.engine.queries.tables import Amounts, Columns, instants_of, table_of, texts_of
-from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
 
@@ -59,13 +58,6 @@ def _links_among(view: View, names: AddressOrder, tokens: TokenKeys, seconds: Ar
     return between_nodes(view, names, transfers, seconds, present, supernodes_from)
 
 
-class TokenLookup(Protocol):
-    """Source of token metadata, for example the store."""
-
-    def tokens(self, keys: TokenKeys) -> Mapping[tuple[str, str], TokenInfo]:
-        """Return the metadata of the known tokens among ``keys``, by (chain, address)."""
-
-
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
     """Return each link with addresses as text. ``texts`` has the address of each node, ``keys`` the tokens by
     number."""
@@ -79,17 +71,14 @@ def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequen
     ]
 
 
-def link_columns(
-    lookup: TokenLookup, numbered: Mapping[int, tuple[str, str]], links: Links, texts: pa.Array
-) -> Columns:
+def link_columns(store: Store, numbered: Mapping[int, tuple[str, str]], links: Links, texts: pa.Array) -> Columns:
     """Return the columns, by name, that the lake's tables of relationships have in common, with a row for each link.
 
-    ``texts`` has the address of each node, ``numbered`` the tokens (chain, address) by number. ``lookup`` returns the
-    metadata of these tokens.
+    ``texts`` has the address of each node, ``numbered`` the tokens (chain, address) by number.
     """
     numbers, token_places = np.unique(links.tokens, return_inverse=True)
     keys = [numbered[number] for number in numbers.tolist()]
-    tokens = lookup.tokens(keys)
+    tokens = store.tokens(keys)
     decimals = np.array([tokens[key].decimals for key in keys], np.int64)[token_places]
     chains, addresses = (pa.array([key[place] for key in keys], pa.string()) for place in (0, 1))
     return {

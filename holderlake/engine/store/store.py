@@ -34,6 +34,7 @@ from holderlake.engine.errors import BadSource, DamagedFile, EngineError
 from holderlake.engine.files.disk_errors import disk_failures
 from holderlake.engine.files.integrity import FileChecks, read_sums
 from holderlake.engine.files.manifest import CORRECTION, History, Manifest, OpenFiles, PartFile, View, history_of
+from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.change import Change
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
 from holderlake.engine.importing.rows import write_rows
@@ -146,6 +147,27 @@ class Store(Metadata):
             counts.replaced,
             tuple(counts.undecided),
         )
+
+    def add_built(self, built: BuiltFiles) -> None:
+        """Add the files that several machines have built (``importing.built``), all or none, to a store without
+        transfers.
+
+        Raises ``BadSource`` if the store has transfers.
+        """
+        with self.change() as (catalog, change):
+            self.refuse_transfers(change.manifest)
+            change.add_built(built)
+            for key, standard in built.standards.items():
+                tokens.assume_token(catalog, *key, standard)
+            note_change(catalog, EVERY_PAST)
+
+    def refuse_transfers(self, manifest: Manifest | None = None) -> None:
+        """Raise ``BadSource`` if the store has files of transfers, or ``manifest`` lists some."""
+        if (manifest or self._manifest()).volumes:
+            raise BadSource(
+                f"{self.root} has transfers already; set engine.store to a new folder, or add the files with "
+                "'holderlake import files'"
+            )
 
     def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:
         """Store opening balances: what addresses hold before the first stored transfer of a token.

@@ -44,19 +44,21 @@ def _location(text: str) -> str:
 
 
 class ClusterSettings(Section):
-    """A cluster of machines, for histories that are too large for one machine. Without `master` the same statements
-    run on DuckDB in this process."""
+    """A cluster of machines, for histories that are too large for one machine. Without `master` the same tasks run in
+    this process."""
 
     master: str | None = Field(
         default=None,
-        pattern=r"^(spark|k8s)://\S+$|^yarn$|^local(\[\S+\])?$",
-        description="Address of Spark's master, such as spark://host:7077",
+        pattern=r"^(spark|k8s|sc)://\S+$|^yarn$|^local(\[\S+\])?$",
+        description="Address of Spark's master, such as spark://host:7077, or of Spark Connect, such as sc://host:15002",
     )
     folder: Annotated[str, AfterValidator(_location)] | None = Field(
         default=None,
-        description="Place of derived tables that all machines reach: a folder or s3a://; by default `cluster` in home",
+        description="Folder for results of tasks, on storage that all machines share; by default `cluster` in home",
     )
-    instants: int = Field(default=32, ge=1, description="Instants computed together; a killed fill loses at most these")
+    instants: int = Field(
+        default=32, ge=1, description="Instants computed together; their partitions are written when all are computed"
+    )
     options: dict[str, str] = Field(default={}, description="Spark's own settings, by their names")
 
 

@@ -1,31 +1,30 @@
-"""The SQL of indexing and of entities on DuckDB in this process, for small data and to check the results of Spark."""
+"""The SQL of entities on DuckDB in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from holderlake.cluster.statements import Statement, Values
+from holderlake.entities.statements import Statement, Values
 
 _HASHED: Final = "CAST((md5_number(value) & 18446744073709551615::UHUGEINT) >> 4 AS BIGINT)"
 """The number of 60 bits that ``hashed`` makes of a text on all engines: of the first 8 bytes, the least one first."""
 
 
 class DuckDbEngine:
-    """The ``Engine`` of ``answers`` on DuckDB. Locations are folders of this machine.
+    """The ``Engine`` on DuckDB. Locations are folders of this machine.
 
     Stored results are in a database file in ``folder`` (default: the folder for temporary files). Close the engine to
     delete it.
     """
 
     def __init__(self, memory_limit: str = "2GB", folder: Path | None = None) -> None:
-        self._spill = TemporaryDirectory(prefix="holderlake-cluster-", dir=folder)
+        self._spill = TemporaryDirectory(prefix="holderlake-entities-", dir=folder)
         self._connection = duckdb.connect(str(Path(self._spill.name, "results.duckdb")))
         self._connection.execute("SET enable_progress_bar = false")
         self._connection.execute("SET memory_limit = ?", [memory_limit])
@@ -75,45 +74,6 @@ class DuckDbEngine:
         """Yield the rows of a statement, in its order."""
         yield from self._connection.sql(query.sql(values)).to_arrow_reader()
 
-    def save(self, name: str, location: str) -> None:
-        """Write the table or view ``name`` as Parquet into the new folder ``location``."""
-        Path(location).mkdir(parents=True)
-        reader = self._connection.sql(f"FROM {name}").to_arrow_reader()
-        with pq.ParquetWriter(Path(location) / "part-0.parquet", reader.schema, compression="zstd") as writer:
-            for batch in reader:
-                writer.write_batch(batch)
-
     def table(self, name: str) -> pa.Table:
         """Return all rows of a table or view."""
         return self._connection.sql(f"FROM {name}").to_arrow_table()
-
-    def grouped(
-        self,
-        left: str,
-        right: str,
-        keys: Sequence[str],
-        compute: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
-        schema: pa.Schema,
-        together: Sequence[str],
-    ) -> Iterator[dict[str, Any]]:
-        """Call ``compute`` for each group of rows of the tables ``left`` and ``right`` with equal ``keys``. Yield the
-        rows of the results.
-
-        ``compute`` gets the values of the keys and the group's rows of both tables, and returns a table of the given
-        schema. The groups are sorted by their keys. ``together`` has no effect here; on Spark it names the columns by
-        which the result rows are kept together.
-        """
-        listed = ", ".join(keys)
-        ordered = {"left_groups": left, "right_groups": right}
-        for name, source in ordered.items():  # sorted, so that DuckDB finds a group without reading all rows
-            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM {source} ORDER BY {listed}")
-        groups = self._connection.sql(
-            f"SELECT {listed} FROM left_groups UNION SELECT {listed} FROM right_groups ORDER BY ALL"
-        ).fetchall()
-        condition = " AND ".join(f"{key} = ?" for key in keys)
-        for group in groups:
-            rows = (
-                self._connection.sql(f"FROM {name} WHERE {condition}", params=list(group)).to_arrow_table()
-                for name in ordered
-            )
-            yield from compute(group, *rows).cast(schema).to_pylist()

@@ -1,0 +1,402 @@
+"""Import files of transfers into a store on shared storage, with many machines.
+
+The result is a store like any other. The steps are functions, each of which many tasks call:
+
+1. ``split`` reads a piece of the files, groups its rows by buckets of tokens, and lists its addresses.
+2. ``address_range`` gives numbers to the distinct addresses of a range of hashes; ``dictionary`` joins the ranges.
+3. ``shard`` imports the rows of some buckets into a store of its own, with the common numbers of addresses. This is the
+   embedded engine's import, so each token is sorted, checked for duplicates and written by the same code.
+4. ``adjacency`` merges the transfers of a range of addresses from all shards; ``adjacency_file`` joins the ranges.
+5. This process moves the files into the store and lists them (``Store.add_built``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import shutil
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holderlake.cluster.tasks import Task, Workers, local_folder
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
+from holderlake.engine.errors import BadSource
+from holderlake.engine.files.adjacency import Run
+from holderlake.engine.files.arrays import read_arrays, write_arrays
+from holderlake.engine.files.dictionary import Volume, volume_of
+from holderlake.engine.files.integrity import Sum, sum_of
+from holderlake.engine.files.manifest import PartFile, RunFile, VolumeFile, read_manifest
+from holderlake.engine.importing.address_ids import write_volume
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.built import BuiltFiles
+from holderlake.engine.importing.paths import FOLDERS
+from holderlake.engine.importing.rows import TOKEN_COLUMNS, Codes
+from holderlake.engine.importing.run_writer import join_runs, merge_runs
+from holderlake.engine.numeric.hashing import digests
+from holderlake.engine.records import TRANSFERS, ImportReport, Key
+from holderlake.engine.sources.files.places import opened_parquet, parquet_files
+from holderlake.engine.store.snapshot import snapshot
+from holderlake.engine.store.store import Store
+from holderlake.units import counted
+
+_BUCKETS: Final = 1_024
+_SHARDS: Final = 64
+"""The least number of shards, if there are enough tokens."""
+_SHARD_ROWS: Final = 20_000_000
+"""The most rows of a shard with several buckets of tokens."""
+_ROW_BYTES: Final = 2_000
+_ADDRESS_BYTES: Final = 500
+_ENTRY_BYTES: Final = 128
+"""Memory that a task takes for a row to split, an address to number, and an entry of the adjacency to merge."""
+_GRID: Final = 4_096
+"""Number of places at which the adjacency may be divided into ranges."""
+_STANDARDS: Final = """
+SELECT tokens.chain, address, standard
+FROM tokens JOIN histories ON tokens.chain = histories.chain AND address = token_address
+WHERE assumed
+"""
+Batches = dict[str, list[int]]
+"""Numbers of batches in the file of rows of each split."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The ``folder`` of a build on shared storage, and the ``memory`` in bytes that a task should use."""
+
+    folder: Path
+    memory: int
+
+    def new_file(self, suffix: str) -> tuple[str, Path]:
+        """Return a new file name of the store's arrays, and its path."""
+        name = f"{uuid4().hex}-1"
+        return name, self.folder / "arrays" / f"{name}.{suffix}"
+
+    def run(self, file: str) -> Run:
+        """Return a run of the adjacency by its file name."""
+        return Run.of(read_arrays(self.folder / "arrays" / f"{file}.run"))
+
+    def volume(self, name: str, first_number: int = 0) -> Volume:
+        """Return the list of addresses of a task."""
+        return Volume(first_number, **read_arrays(self.folder / f"{name}.volume"))
+
+
+# ---------------------------------------------------------------------- the steps on workers
+
+
+def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """Group the rows of some row groups (path, number) of Parquet files by buckets of tokens.
+
+    Write the files ``name.arrow`` (the rows) and ``name.volume`` (the addresses in the order of the rows). Return the
+    number of ``rows`` and the numbers of the ``batches`` of each bucket, and the number of ``addresses``.
+    """
+    rows_of: defaultdict[int, int] = defaultdict(int)
+    batches_of: defaultdict[int, list[int]] = defaultdict(list)
+    addresses, number = pa.array([], pa.string()), itertools.count()
+    lz4 = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(str(place.folder / f"{name}.arrow"), TRANSFERS, options=lz4) as sink:
+        for rows in _pieces(groups, max(place.memory // _ROW_BYTES, 1)):
+            addresses = pc.unique(
+                pa.chunked_array([addresses, *rows["from_address"].chunks, *rows["to_address"].chunks])
+            )
+            for bucket, bucket_rows in _by_bucket(rows):
+                rows_of[bucket] += bucket_rows.num_rows
+                for batch in bucket_rows.to_batches():
+                    sink.write_batch(batch)
+                    batches_of[bucket].append(next(number))
+    arrays = volume_of(0, addresses, digests(addresses)).arrays()
+    write_arrays(place.folder / f"{name}.volume", arrays, durable=False)
+    return {"rows": rows_of, "batches": batches_of, "addresses": len(addresses)}
+
+
+def _pieces(groups: Sequence[tuple[str, int]], most: int) -> Iterator[pa.Table]:
+    """Yield the rows of row groups in tables of about ``most`` rows."""
+    waiting: list[pa.Table] = []
+    for path, of_path in itertools.groupby(groups, key=lambda group: group[0]):
+        with opened_parquet(path) as file:
+            for batch in file.iter_batches(min(most, 1 << 17), [number for _, number in of_path]):
+                try:
+                    waiting.append(pa.Table.from_batches([batch]).select(TRANSFERS.names).cast(TRANSFERS))
+                except (KeyError, ValueError) as error:
+                    raise BadSource(
+                        f"{path} has not the columns of stored transfers ({error}); read it with "
+                        "'holderlake import files'"
+                    ) from error
+                if sum(table.num_rows for table in waiting) >= most:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _by_bucket(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of each bucket. All rows of a token are in one bucket."""
+    codes = Codes(TOKEN_COLUMNS)
+    tokens = codes.encode(rows)
+    names = ("/".join(codes.texts(number)) for number in range(len(codes)))
+    buckets = np.array([zlib.crc32(name.encode()) % _BUCKETS for name in names], np.uint16)[tokens]
+    order = np.argsort(buckets, kind="stable")
+    edges = [0, *(np.flatnonzero(np.diff(buckets[order])) + 1).tolist(), len(order)]
+    ordered = rows.combine_chunks().take(pa.array(order)).combine_chunks()
+    for start, end in itertools.pairwise(edges):
+        yield int(buckets[order[start]]), ordered.slice(start, end - start)
+
+
+def address_range(place: Place, name: str, splits: Sequence[str], number: int, parts: int) -> int:
+    """Write the distinct addresses of ``splits`` whose hashes are in range ``number`` of ``parts`` equal ranges as
+    ``name.volume``. Return their number."""
+    edges = np.array([edge * (2**64 - 1) // parts for edge in (number, number + 1)], np.uint64)
+    texts = pa.array([], pa.large_string())
+    for volume in map(place.volume, splits):
+        start, end = np.searchsorted(volume.hashes, edges).tolist()
+        end = len(volume.hashes) if number + 1 == parts else end
+        texts = pc.unique(pa.chunked_array([texts, volume.text_array(np.sort(volume.places[start:end]))]))
+    write_arrays(place.folder / f"{name}.volume", volume_of(0, texts, digests(texts)).arrays(), durable=False)
+    return len(texts)
+
+
+def dictionary(place: Place, ranges: Sequence[str], sizes: Sequence[int]) -> tuple[str, Sum]:
+    """Join the lists of addresses ``ranges`` into one file of the store. Return its name and sum."""
+    file, path = place.new_file("volume")
+    firsts = itertools.accumulate(sizes[:-1], initial=0)
+    write_volume(path, list(map(place.volume, ranges, firsts)), Budget(place.memory).chunk)
+    return file, sum_of(path)
+
+
+def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -> dict[str, Any]:
+    """Import the rows of some buckets into a store of its own, whose files are in the folder of the build.
+
+    ``volume`` is the common dictionary. Return the ``parts``, ``runs`` (file, entries), ``tokens`` (number, chain,
+    address), ``standards`` (chain, address, standard), ``sums`` (by path) and the ``report``.
+    """
+    with TemporaryDirectory(prefix="holderlake-shard-", dir=local_folder()) as local:
+        root = Path(local)
+        for name in FOLDERS:
+            (root / name).symlink_to(place.folder / name)
+        for name in (CATALOG, COPY):
+            shutil.copyfile(place.folder / name, root / name)
+        with catalogue.transaction(root) as catalog:
+            catalog.execute("DELETE FROM histories")  # of transfers that were rolled back
+            catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", astuple(volume))
+            path = f"arrays/{volume.file}.volume"
+            insert = "INSERT INTO files (path, size, crc32, signature) VALUES (?, ?, ?, ?)"
+            catalog.execute(insert, (path, *volume_sum))
+        with Store(root, None, f"{place.memory / 1e6:.3f}MB", refuse_unlisted=False) as store:
+            rows = pa.RecordBatchReader.from_batches(TRANSFERS, _rows_of(place, batches))
+            report = store.add_transfers(rows, "cluster")
+        with closing(catalogue.connect(root)) as catalog:
+            manifest = read_manifest(catalog)
+            standards = catalog.execute(_STANDARDS).fetchall()
+    parts = [part for parts in manifest.parts.values() for part in parts]
+    return {
+        "parts": [astuple(part) for part in parts],
+        "runs": [astuple(run) for run in manifest.runs],
+        "tokens": [(number, *key) for key, number in manifest.numbers.items()],
+        "standards": standards,
+        "sums": {path: manifest.sums[path] for part in parts for path in part.paths},
+        "report": asdict(report),
+    }
+
+
+def _rows_of(place: Place, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Yield rows of splits. Small batches are joined, because each one has a fixed cost."""
+    waiting: list[pa.RecordBatch] = []
+    for name, numbers in batches.items():
+        with pa.OSFile(str(place.folder / f"{name}.arrow")) as file, pa.ipc.open_file(file) as reader:
+            for batch in map(reader.get_batch, numbers):
+                waiting.append(batch)
+                if sum(rows.num_rows for rows in waiting) >= Budget(place.memory).batch:
+                    yield pa.concat_batches(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def adjacency(place: Place, runs: Sequence[tuple[str, int]], first: int, end: int) -> str | None:
+    """Merge the entries of the addresses from ``first`` to ``end`` (excluded) of all shards. Return the file's name;
+    None without entries.
+
+    ``runs`` has, for each shard, the file of its run and the number to add to its token numbers.
+    """
+    file, path = place.new_file("run")
+    opened = [(place.run(name), offset) for name, offset in runs]
+    most = 2 * place.memory // _ENTRY_BYTES  # more are the transfers of a single, very busy address
+    with TemporaryDirectory(prefix="holderlake-run-", dir=local_folder()) as spool:
+        return file if merge_runs(path, opened, (first, end), most, Path(spool), Budget(place.memory)) else None
+
+
+def adjacency_file(place: Place, ranges: Sequence[str]) -> tuple[str, int, Sum]:
+    """Join the runs ``ranges``, by ascending addresses, into one file of the store. Return name, entries and sum."""
+    file, path = place.new_file("run")
+    with TemporaryDirectory(prefix="holderlake-run-", dir=local_folder()) as spool:
+        entries = join_runs(path, list(map(place.run, ranges)), Path(spool), Budget(place.memory))
+    return file, entries, sum_of(path)
+
+
+# ---------------------------------------------------------------------- the steps in order
+
+
+def build(
+    workers: Workers, store: Store, files: Sequence[str], memory: int, on_task: Callable[[str, int], None]
+) -> ImportReport:
+    """Import Parquet files of transfers (``records.TRANSFERS``) into ``store``, which has no transfers yet.
+
+    All workers must reach the store's folder and the files: paths, folders, or addresses such as
+    ``s3://bucket/folder``. ``memory`` is the memory in bytes that a task should use. ``on_task`` is called with the
+    name of a step and its number of tasks, before the step and after each task. Raises ``BadSource`` if a file can't
+    be read, or the store has transfers. A killed build continues where it stopped.
+    """
+    store.refuse_transfers()
+    sources = _sources(files)
+    digest = hashlib.sha256(repr((sorted(sources.items()), memory)).encode()).hexdigest()[:16]
+    place = Place((store.root / f".build-{digest}").resolve(), memory)
+    for name in FOLDERS:
+        (place.folder / name).mkdir(parents=True, exist_ok=True)
+    state = snapshot(store.root)
+    (place.folder / CATALOG).write_bytes(state.catalog)
+    (place.folder / COPY).write_bytes(state.copy)
+    built, report = _Steps(workers, place, on_task).built(sources)
+    if not all((place.folder / path).exists() for path in built.sums):  # killed while it moved the files
+        shutil.rmtree(place.folder)
+        return build(workers, store, files, memory, on_task)
+    store.add_built(built)
+    shutil.rmtree(place.folder)
+    return report
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of a build in a folder."""
+
+    workers: Workers
+    place: Place
+    on_task: Callable[[str, int], None]
+
+    def _results(self, step: str, compute: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]]) -> list[Any]:
+        """Call ``compute`` with the place and the ``arguments`` of each task, by name. Return the results in order."""
+        tasks = [Task(name, compute, (self.place, *rest)) for name, rest in arguments.items()]
+        self.on_task(step, len(tasks))
+        result_of = {}
+        for name, result in self.workers.results(tasks, self.place.folder / "tasks"):
+            result_of[name] = result
+            self.on_task(step, len(tasks))
+        return [result_of[task.name] for task in tasks]
+
+    def built(self, sources: Mapping[str, Sequence[int]]) -> tuple[BuiltFiles, ImportReport]:
+        groups = list(_groups(sources, self.place.memory // _ROW_BYTES))
+        splits = [f"split-{number}" for number in range(len(groups))]
+        results = self._results(
+            "reading files", split, {name: (name, of) for name, of in zip(splits, groups, strict=True)}
+        )
+        volume, volume_sum = self._dictionary(splits, sum(result["addresses"] for result in results))
+        batches = {f"shard-{number}": (of, volume, volume_sum) for number, of in enumerate(_shards(splits, results))}
+        results = self._results("importing tokens", shard, batches)
+        offsets = list(itertools.accumulate([0, *(len(result["tokens"]) for result in results[:-1])]))
+        run, run_sums = self._adjacency(
+            [(file, offset) for result, offset in zip(results, offsets, strict=True) for file, _ in result["runs"]],
+            volume.size,
+        )
+        sums = {path: Sum(*file_sum) for result in results for path, file_sum in result["sums"].items()}
+        parts: list[PartFile] = []
+        numbers: dict[Key, int] = {}
+        standards: dict[Key, str] = {}
+        for result, offset in zip(results, offsets, strict=True):
+            parts += [PartFile(file, token + offset, *rest) for file, token, *rest in result["parts"]]
+            numbers |= {(chain, address): number + offset for number, chain, address in result["tokens"]}
+            standards |= {(chain, address): standard for chain, address, standard in result["standards"]}
+        sums |= {f"arrays/{volume.file}.volume": volume_sum} | run_sums
+        built = BuiltFiles(self.place.folder, numbers, standards, parts, run, volume, sums)
+        counts = {name: sum(result["report"][name] for result in results) for name in _COUNTS}
+        tokens = sorted(f"{chain}/{address}" for chain, address in numbers)
+        return built, ImportReport(counted(len(sources), "file"), **counts, tokens=tuple(tokens))
+
+    def _dictionary(self, splits: Sequence[str], addresses: int) -> tuple[VolumeFile, Sum]:
+        parts = 1 + addresses * _ADDRESS_BYTES // self.place.memory
+        ranges = [f"addresses-{number}" for number in range(parts)]
+        arguments = {name: (name, splits, number, parts) for number, name in enumerate(ranges)}
+        sizes = self._results("numbering addresses", address_range, arguments)
+        ((file, file_sum),) = self._results("joining addresses", dictionary, {"dictionary": (ranges, sizes)})
+        return VolumeFile(file, 0, sum(sizes)), Sum(*file_sum)
+
+    def _adjacency(self, runs: Sequence[tuple[str, int]], addresses: int) -> tuple[RunFile | None, dict[str, Sum]]:
+        if not runs:
+            return None, {}
+        edges = _range_edges([self.place.run(file) for file, _ in runs], addresses, self.place.memory)
+        arguments = {f"adjacency-{first}": (runs, first, end) for first, end in itertools.pairwise(edges)}
+        ranges = list(filter(None, self._results("merging transfers of addresses", adjacency, arguments)))
+        ((file, entries, file_sum),) = self._results(
+            "joining transfers of addresses", adjacency_file, {"adjacency": (ranges,)}
+        )
+        return RunFile(file, entries), {f"arrays/{file}.run": Sum(*file_sum)}
+
+
+_COUNTS: Final = ("rows", "added", "duplicates", "conflicts")
+
+
+def _sources(files: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of rows of the row groups of each Parquet file, by path. Folders stand for their files."""
+    sources = {}
+    for path in sorted({path for place in files for path in parquet_files(place)}):
+        with opened_parquet(path) as file:
+            groups = range(file.metadata.num_row_groups)
+            sources[path] = [file.metadata.row_group(number).num_rows for number in groups]
+    if not any(map(sum, sources.values())):
+        raise BadSource(f"{', '.join(files)} has no transfers; give Parquet files in the layout of stored transfers")
+    return sources
+
+
+def _groups(sources: Mapping[str, Sequence[int]], most: int) -> Iterator[list[tuple[str, int]]]:
+    """Yield lists of row groups (path, number) with at most ``most`` rows, or of one larger row group."""
+    groups: list[tuple[str, int]] = []
+    rows = 0
+    for path, sizes in sources.items():
+        for number, size in enumerate(sizes):
+            if groups and rows + size > most:
+                yield groups
+                groups, rows = [], 0
+            groups.append((path, number))
+            rows += size
+    yield groups
+
+
+def _shards(splits: Sequence[str], results: Sequence[Any]) -> list[Batches]:
+    """Return the batches of each shard. The largest shards come first, because they take longest."""
+    rows_of: defaultdict[str, int] = defaultdict(int)
+    for bucket, rows in (item for result in results for item in result["rows"].items()):
+        rows_of[bucket] += rows
+    most = min(sum(rows_of.values()) // _SHARDS + 1, _SHARD_ROWS)
+    shards: list[list[str]] = []
+    size = 0
+    for bucket, rows in sorted(rows_of.items(), key=lambda item: -item[1]):
+        if not shards or size + rows > most:
+            shards.append([])
+            size = 0
+        shards[-1].append(bucket)
+        size += rows
+    return [
+        {
+            name: sorted(number for bucket in buckets for number in result["batches"].get(bucket, ()))
+            for name, result in zip(splits, results, strict=True)
+        }
+        for buckets in shards
+    ]
+
+
+def _range_edges(runs: Sequence[Run], addresses: int, memory: int) -> list[int]:
+    """Divide the numbers of addresses into ranges whose entries fit into memory. Return the edges."""
+    grid = np.unique(np.linspace(0, addresses, _GRID, dtype=np.int64))
+    counts = np.sum([[run.entries_before(int(place)) for place in grid] for run in runs], axis=0)
+    parts = 1 + int(counts[-1]) * _ENTRY_BYTES // memory
+    cuts = np.searchsorted(counts, int(counts[-1]) * np.arange(1, parts) // parts)
+    return sorted({0, *grid[cuts].tolist(), addresses})
