@@ -318,7 +318,7 @@ def listed_rules(rules: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return " ".join(value) or "none"
+    return value if isinstance(value, str) else " ".join(value) or "none"
 
 
 def _alerts(settings: Settings) -> Finding:

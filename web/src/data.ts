@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { HolderNode, Scores, SupplyStats } from "./columns";
 import { askedFor, first } from "./first";
 import { cut, name as nameOf } from "./format";
+import { idOf, rows, type Columns } from "./table";
 
 export type Token = {
   chain: string;
@@ -117,10 +118,6 @@ export type Change = Details & {
   change: "entered" | "left" | "grew" | "shrank";
 };
 
-/** A dictionary-encoded text column: the distinct values, and the index of each row's value. */
-type Packed = { values: unknown[]; at: (number | null)[] };
-type Columns = Record<string, unknown[] | Packed>;
-
 /** How often the warehouse was published since the page opened. */
 export const renewals = signal(0);
 /** The version of the warehouse that answered last. */
@@ -234,18 +231,9 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
 
 const NO_DETAILS = { degree: null, inward_relations: null, outward_relations: null, is_supernode: null, is_contract: null, is_cex: null, is_dex: null, entity_id: null, first_activity: null, is_paid_label: null, is_shown_on_map: true, time_node: null };
 
-/** Nodes and linked pairs of all maps of a token. */
-export type Past = {
-  nodes: { address: string; time_node: number | null; kind: Node["kind"]; share: number | null }[];
-  links: { one: string; other: string; time_node: number | null }[];
-};
-
-export function past(chain: string, token: string): Promise<Past> {
-  return once("past", { chain, token }, (answer: { nodes: Columns; links: Columns }) => ({
-    nodes: rows<Past["nodes"][number]>(answer.nodes),
-    links: rows<Past["links"][number]>(answer.links),
-  }));
-}
+/** Returns the request for all maps of a token, which the worker of layouts sends; a saved page has the answer. */
+export const past = (chain: string, token: string): string | Promise<object> =>
+  saved ? request<object>("past", { chain, token }) : `api/${askedFor("past", { chain, token })}`;
 
 export type Transfer = { time: number; amount: string | null; token_id: string | null; tx_hash: string | null; found: number };
 
@@ -311,9 +299,6 @@ export async function refresh(chain: string, token: string): Promise<void> {
   cached.delete(askedFor("history", { chain, token }));
   await history(chain, token);
 }
-
-/** Returns the id of a node: its address, with the number of a time node. */
-export const idOf = (address: string, window: number | null) => (window === null ? address : `${address}#${window}`);
 
 function toMap(answer: Record<string, Columns>): TokenMap {
   const { at = "" } = answer as unknown as { at?: string };
@@ -399,19 +384,4 @@ async function request<T>(path: string, query: Record<string, string>): Promise<
 function errorText(detail: unknown): string | undefined {
   if (Array.isArray(detail)) return detail.map((one) => String(one.msg)).join("; ");
   return typeof detail === "string" ? detail : undefined;
-}
-
-function rows<T>(columns: Columns): T[] {
-  const names = Object.keys(columns);
-  const all = Object.values(columns).map((column) => (Array.isArray(column) ? { values: column, at: null } : column));
-  const length = all[0] ? (all[0].at ?? all[0].values).length : 0;
-  return Array.from({ length }, (_, row) => {
-    const made: Record<string, unknown> = {};
-    for (let index = 0; index < names.length; index++) {
-      const { values, at } = all[index] as { values: unknown[]; at: (number | null)[] | null };
-      const place = at ? at[row] : row;
-      made[names[index] as string] = place === null || place === undefined ? null : values[place];
-    }
-    return made as T;
-  });
 }

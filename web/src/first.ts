@@ -17,7 +17,6 @@ const given = new URLSearchParams(location.search);
 const [chain = "", token = "", at = ""] = ["chain", "token", "at"].map((name) => given.get(name) ?? "");
 if (!document.getElementById("answers")) {
   if (token) {
-    ask("past", { chain, token });
     ask("history", { chain, token });
     if (!given.has("add") && /^(\d{8}T\d{6}Z)?$/.test(at)) ask("map", { chain, token, ...(at && { at }) });
   } else ask("tokens", { q: "" });

@@ -2,6 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { evidenceOf } from "./evidence";
+import { startAnchors } from "./map/scene";
 import { brief, counted, cut, date, name, NOTHING, number, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
 
@@ -208,7 +209,7 @@ async function openToken(chain: string, token: string): Promise<void> {
       return;
     }
     const { at } = view.peek();
-    data.past(chain, token).catch(() => undefined); // first: its layout takes longest
+    startAnchors(chain, token); // first: it takes longest
     const known = data.history(chain, token);
     if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at, view.peek().add).catch(() => undefined); // load it in parallel
     else if (!at && !data.isSaved) data.startNewest(chain, token, view.peek().add);

@@ -2,11 +2,11 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
-import { past, tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
+import { tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { date, exact, name, rough, share } from "../format";
 import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
-import { anchorsOf, arrange, isInLargeCluster, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
+import { anchorsOf, arrange, isInLargeCluster, isNarrow, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { PLAIN } from "./brush";
 import { Stage } from "./stage";
 
@@ -113,7 +113,7 @@ function followMap(stage: Stage): () => void {
     const of = history.value;
     if (of && laidOut !== of) {
       laidOut = of; // while the map is loading
-      anchors = past(of.chain, of.address).then((found) => anchorsOf(found, isNarrow.matches ? 0.85 : 1.6));
+      anchors = anchorsOf(of.chain, of.address);
     }
     const map = shown.value;
     const drawing = drawn.value;
@@ -148,9 +148,6 @@ function followMap(stage: Stage): () => void {
     }).catch(failed);
   });
 }
-
-/** The layout in one column, in which a card covers the lower part of the screen. */
-const isNarrow = matchMedia("(max-width: 559px), (max-width: 960px) and (min-height: 501px)");
 
 /** Scrolls a selection into the part of the screen that its card leaves free. */
 function uncover(chosen: ReadonlySet<string>): void {
