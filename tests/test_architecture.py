@@ -42,7 +42,7 @@ LIBRARY = {
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
     "explorer": {"signals", "contract", "warehouse", "engine", "service"},
-    "iceberg": {"contract", "lake", "storage"},
+    "iceberg": {"contract", "storage", "lake", "workspace"},
     "mcp": {"signals", "contract", "warehouse", "service"},
     "maintenance": {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),

@@ -73,25 +73,26 @@ def delete_quarantined_files(yes: Yes = False, json: Json = False) -> None:
 
 @app.command("snapshots")
 def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
-    """Drop the earlier snapshots of the lake's Iceberg tables, and the links to files that only they have.
+    """Delete old publications of the lake's Iceberg tables, their metadata, and files that only they list.
 
-    Readers of an earlier snapshot then fail. The lake's own files stay.
+    The last lake.iceberg.keep publications stay, by default one. Readers of an older one then fail. The lake's own
+    files stay.
 
     Example: holderlake delete snapshots --yes
     """
-    from holderlake.iceberg import clean_up
+    from holderlake.iceberg import tables_of
     from holderlake.settings import SettingsError
 
-    settings = shared.settings()
-    folder = settings.iceberg_folder
+    workspace = shared.reading()
+    folder = workspace.settings.iceberg_folder
     if not folder.exists():
         raise SettingsError(f"{folder} has no Iceberg tables; 'holderlake lake publish' makes them")
-    links = clean_up(folder, settings.lake.iceberg.catalog, dry_run=not yes)
+    iceberg = tables_of(workspace)
+    files = iceberg.clean_up(dry_run=not yes)
     if json:
-        console.as_json({"links": links, "deleted": yes, "folder": str(folder)})
+        console.as_json({"files": files, "deleted": yes, "place": iceberg.root})
     else:
-        done = "dropped" if yes else "in earlier snapshots only"
-        console.out.print(f"{counted(links, 'link')} to replaced files {done}.")
+        console.out.print(f"{counted(files, 'file')} of older publications{' deleted' if yes else ''}.")
     if not yes:
         shared.say_not_done("deleted")
 

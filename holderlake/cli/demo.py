@@ -46,7 +46,7 @@ LIMIT 5
 """
 
 _STORY: Final = """
-SELECT chain, token_address AS token, strftime(max_by(timestamp, bundles), '%Y-%m-%dT%H:%M:%S') AS at, '1' AS cluster
+SELECT chain, token_address AS token, strftime(max_by(timestamp, bundles), '%Y%m%dT%H%M%SZ') AS at, '1' AS cluster
 FROM maps
 GROUP BY ALL
 HAVING max(bundles) < 0.9

@@ -147,8 +147,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     Example: holderlake backfill --stale
     """
     from holderlake.backfill.instants import chosen_instants
-    from holderlake.cli.backfill import resume_paused, run_backfill
-    from holderlake.maintenance.recompute import recompute
+    from holderlake.cli.backfill import recompute, resume_paused, run_backfill
 
     settings = shared.settings()
     if max_credits is not None:

@@ -74,30 +74,37 @@ def move_lake(json: Json = False) -> None:
 
 
 @app.command("publish")
-def publish_lake(json: Json = False) -> None:
+def publish_lake(
+    clean: Annotated[
+        bool,
+        typer.Option("--clean", help="Delete older publications too, as 'holderlake delete snapshots --yes' does."),
+    ] = False,
+    json: Json = False,
+) -> None:
     """Bring the lake's Iceberg tables to its committed partitions. Repeat the command after an interruption.
 
-    No row is written again: the catalogue lists links to the lake's Parquet files.
+    The tables list the lake's own files. Only small files are written again, if lake.iceberg.compact_to is set.
 
     Example: holderlake lake publish
     """
     from holderlake.contract.tables import TABLES
-    from holderlake.iceberg import publish
+    from holderlake.iceberg import tables_of
 
-    workspace = shared.reading()
-    folder = workspace.settings.iceberg_folder
+    iceberg = tables_of(shared.reading())
     with console.progress("publishing", len(TABLES)) as bar:
-        publication = publish(
-            workspace.lake, folder, workspace.settings.lake.iceberg.catalog, lambda _: bar.advance(bar.task_ids[0])
-        )
+        publication = iceberg.publish(lambda _: bar.advance(bar.task_ids[0]))
+    deleted_files = iceberg.clean_up() if clean else 0
     if json:
-        console.as_json(asdict(publication) | {"is_current": publication.is_current, "folder": str(folder)})
+        report = asdict(publication) | {"is_current": publication.is_current, "place": iceberg.root}
+        console.as_json(report | {"deleted_files": deleted_files})
     else:
         changed = [name for name in TABLES if publication.added[name] or publication.removed[name]]
         lines = [(name, publication.added[name], publication.removed[name]) for name in changed]
         if lines:
             console.rows("Published", ("table", "files added", "files removed"), lines)
-        console.out.print(f"The Iceberg tables in {folder} have commit {publication.commit}.", soft_wrap=True)
+        console.out.print(f"The Iceberg tables in {iceberg.root} have publication {publication.id}.", soft_wrap=True)
+        if clean:
+            console.out.print(f"{counted(deleted_files, 'file')} of older publications deleted.")
         for path in publication.unreadable:
             text = f"{path} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"
             console.err.print(text, soft_wrap=True)

@@ -97,11 +97,10 @@ def warehouse_asset(
 
 def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
     """Publish the lake as Iceberg tables if the settings say so."""
-    iceberg = workspace.settings.lake.iceberg
-    if iceberg.publish:
-        from holderlake.iceberg import publish  # noqa: PLC0415 - an extra
+    if workspace.settings.lake.iceberg.publish:
+        from holderlake.iceberg import tables_of  # noqa: PLC0415 - an extra
 
-        publication = publish(workspace.lake, workspace.settings.iceberg_folder, iceberg.catalog)
+        publication = tables_of(workspace).publish()
         say(
             f"iceberg: {counted(sum(publication.added.values()), 'file')} added, "
             f"{sum(publication.removed.values()):,} removed"
@@ -109,12 +108,11 @@ def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
 
 
 def load_text(report: LoadReport) -> str:
-    """Return a sentence about a load, and the first messages about damaged files and duplicate keys."""
-    faults = [*report.damaged[:_LISTED], *report.duplicates[:_LISTED]]
+    """Return a sentence about a load, and the first messages about damaged files."""
     loaded = (
         f"warehouse: {counted(report.partitions, 'partition')} with {counted(sum(report.rows.values()), 'row')} loaded"
     )
-    return "\n".join([f"{loaded} in {report.seconds:.1f} s", *faults])
+    return "\n".join([f"{loaded} in {report.seconds:.1f} s", *report.damaged[:_LISTED]])
 
 
 def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -137,13 +137,12 @@ def _safely(check: Callable[[], Finding]) -> Finding:
 
 def _iceberg(workspace: Workspace) -> Finding:
     try:
-        from holderlake.iceberg import compare
+        from holderlake.iceberg import tables_of
     except ModuleNotFoundError:
         return Finding("iceberg", True, "not checked: pyiceberg is not installed")
-    settings = workspace.settings
-    comparison = compare(workspace.lake, settings.iceberg_folder, settings.lake.iceberg.catalog)
+    comparison = tables_of(workspace).compare()
     if comparison.is_current:
-        return Finding("iceberg", True, f"commit {comparison.commit} has all partitions of the lake")
+        return Finding("iceberg", True, f"publication {comparison.id} has all partitions of the lake")
     lacking, extra = sum(comparison.added.values()), sum(comparison.removed.values())
     text = f"{counted(lacking, 'file')} of the lake not published, {counted(extra, 'published file')} replaced"
     return Finding("iceberg", False, text, "'holderlake lake publish' brings the tables up to date")
@@ -319,7 +318,7 @@ def listed_rules(rules: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return " ".join(value) or "none"
+    return value if isinstance(value, str) else " ".join(value) or "none"
 
 
 def _alerts(settings: Settings) -> Finding:

@@ -33,6 +33,9 @@ _FEWEST_MAPS: Final = 3
 HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
 _REST_HUE: Final = "#9aa3af"
+_LONGEST_NAME: Final = 22
+_LAST_LETTER: Final = 0x250
+"""Code points from here on are not Latin."""
 _NAMED_CLUSTERS: Final = 6
 _TEXT_SIZE: Final = 9.5
 """Points; 12.7 pixels in Dagster's dialog, which shows pictures in their own size."""
@@ -85,17 +88,17 @@ def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
 def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``shares``: a line through time for the share of each of the largest holders."""
     shares = {(row["address"], row["timestamp"]): row["share"] for row in rows.to_pylist()}
-    addresses = list(dict.fromkeys(address for address, _ in shares))
+    names = {row["address"]: _name(row["address"], row["label"]) for row in rows.to_pylist()}
     times = sorted({when for _, when in shares})
     if len(times) == 1:
-        axes.barh([_short(address) for address in addresses], [share or 0 for share in shares.values()], color=HUES[0])
+        axes.barh(list(names.values()), [share or 0 for share in shares.values()], color=HUES[0])
         axes.invert_yaxis()
         axes.xaxis.set_major_formatter(percent_tick)
         return
-    for address, hue in zip(addresses, HUES, strict=False):
+    for (address, name), hue in zip(names.items(), HUES, strict=False):
         line = [shares.get((address, when)) for when in times]
         values = [nan if share is None else share for share in line]
-        axes.plot(times, values, label=_short(address), color=hue, linewidth=1.6, marker="o", markersize=3)
+        axes.plot(times, values, label=name, color=hue, linewidth=1.6, marker="o", markersize=3)
     _in_percent(axes)
 
 
@@ -244,7 +247,7 @@ def legend_below(figure: FigureBase, axes: Axes, ink: str, width: float) -> None
     """Add the legend of the axes below them, as far as they have labels, in a figure of ``width`` inches."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        longest = 0.078 * max(map(len, labels)) + 0.45
+        longest = 0.085 * max(map(len, labels)) + 0.62
         columns = max(1, min(len(labels), int(width / longest)))
         figure.legend(
             handles, labels, ncols=columns, loc="outside lower left", fontsize=_TEXT_SIZE, frameon=False, labelcolor=ink
@@ -271,6 +274,14 @@ def _file(figure: Figure, form: str) -> bytes:
         file, format=form, facecolor=figure.get_facecolor(), metadata={"Date": None} if form == "svg" else {}
     )
     return file.getvalue()
+
+
+def _name(address: str, label: str | None) -> str:
+    """Return the label of an address if the font has its letters, or else the beginning and end of the address."""
+    is_drawn = label is not None and label.isprintable() and max(map(ord, label), default=_LAST_LETTER) < _LAST_LETTER
+    if label is None or not is_drawn or label.startswith("_"):  # matplotlib leaves such names out of a legend
+        return _short(address)
+    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
 
 
 def _short(address: str) -> str:

@@ -27,6 +27,8 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
@@ -58,6 +60,9 @@ _CACHE_BYTES: Final = 2_000_000_000
 _PROBED: Final = "probed"
 ARCHIVE: Final = "_archive"
 """The folder of the bucket with the archive of answers."""
+_LISTED: Final = "_listed"
+"""The folder of the bucket with the names of files that Iceberg tables list, in a folder for each table."""
+_FOOTER_BYTES: Final = 64 << 10
 _SWEPT: Final = re.compile(r"\w+/chain=[^/]+/timestamp=[^/]+/part(-\w+)?-[0-9a-f]{24}\.parquet")
 """Names of the objects that ``sweep`` may delete."""
 
@@ -230,6 +235,37 @@ class BucketStore:
             return stored_object[0] if stored_object and is_intact(stored_object[0], file) else None
         return None
 
+    def footer(self, manifest: Manifest, table: str) -> pq.FileMetaData:
+        """Return the Parquet footer of a table's file. Only the end of an object is downloaded.
+
+        Raises ``OSError`` and ``ArrowException``.
+        """
+        file = manifest.tables[table]
+        if self._cache.use(file.sha256):
+            with suppress(OSError, pa.ArrowException):  # the copy is damaged
+                return pq.read_metadata(self._cache.path(file.sha256))
+        length = min(_FOOTER_BYTES, file.bytes)
+        for _ in range(2):
+            end = self.objects.part(object_name(manifest, table), file.bytes - length, length)
+            footer_bytes = int.from_bytes(end[-8:-4], "little") + 8
+            if footer_bytes <= length:
+                break
+            length = min(footer_bytes, file.bytes)
+        return pq.read_metadata(pa.BufferReader(end))
+
+    def note_listed(self, table_id: str, names: Iterable[str], replaced_age: timedelta | None = None) -> None:
+        """Record that the Iceberg table ``table_id`` lists files, so that they are not swept.
+
+        The table lists no other files if ``replaced_age`` is given: its records of this age are deleted.
+        """
+        folder = f"{_LISTED}/{table_id}/"
+        oldest = utc_now() - replaced_age if replaced_age is not None else None
+        old_records = [record.name for record in self.objects.list(folder) if oldest and record.changed < oldest]
+        if oldest and not old_records:
+            return
+        self.objects.put(f"{folder}{uuid4().hex}.txt", "\n".join(names).encode())
+        self.objects.delete(old_records)
+
     def drop_copy(self, manifest: Manifest, table: str) -> bool:
         return self._cache.drop(manifest.tables[table].sha256)
 
@@ -340,7 +376,7 @@ class BucketStore:
         return len(names)
 
     def unused(self, age: timedelta) -> set[str]:
-        """Return the names of files that no manifest lists and that did not change for ``age``.
+        """Return the names of files that no manifest and no Iceberg table lists and that did not change for ``age``.
 
         ``age`` must be longer than a commit takes, because its files are written before its manifest.
         """
@@ -357,6 +393,10 @@ class BucketStore:
             except DamagedManifest:
                 _, chain, timestamp = place_of(path)
                 unused_names = {name for name in unused_names if f"/chain={chain}/timestamp={timestamp}/" not in name}
+        if unused_names:
+            records = [record.name for record in self.objects.list(f"{_LISTED}/")]
+            for stored_object in in_threads(self.objects.get, records):
+                unused_names -= {*stored_object[0].decode().split("\n")} if stored_object else set()
         return unused_names
 
 

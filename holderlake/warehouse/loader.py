@@ -15,21 +15,19 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.tables import INSTANT_TYPE, TABLES
-from holderlake.contract.times import parse_partition, partition_text, utc_now
+from holderlake.contract.times import parse_partition, utc_now
 from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
-from holderlake.units import counted
 from holderlake.warehouse import schema
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
-"""Most rows to sort at once, or to search for duplicates."""
+"""Most rows to sort at once."""
 _MEMORY: Final = "128MB"
 _MEMORY_OF_LARGE: Final = "256MB"
 """DuckDB's memory limits: ``_MEMORY`` is for a batch of partitions.
@@ -57,13 +55,6 @@ _UNSORTED: Final = frozenset({"grouped_transfers"})
 
 Sorting would double the time of a load and save 5 % of the bytes. Without sorting, DuckDB need not keep the rows in
 memory, so a batch may be large.
-"""
-_KEY_HASHES: Final = "SELECT hash({key}) AS hash FROM ({files})"
-_SHARED_KEYS: Final = """
-SELECT chain, as_of, count(*) - count(DISTINCT hash({key})) AS rows
-FROM ({files})
-GROUP BY chain, as_of
-HAVING rows > 0
 """
 _MIXED: Final = """
 INSERT INTO _internal.mixed VALUES (?, ?)
@@ -100,7 +91,7 @@ class Pending:
 
 
 class Loading:
-    """One load: its partitions, its numbers of rows by table, and messages about damaged files and duplicate keys.
+    """One load: its partitions, its numbers of rows by table, and messages about damaged files.
 
     ``before`` has the SHA-256 of each manifest that was loaded earlier, by partition.
     """
@@ -111,7 +102,6 @@ class Loading:
         self.loaded: list[Pending] = []
         self.rows: Counter[str] = Counter()
         self.damaged = list(damaged)
-        self.duplicates: list[str] = []
 
     def load_all(self, connection: duckdb.DuckDBPyConnection, links: Path, pending: Sequence[Pending]) -> None:
         """Load the ``pending`` partitions in place of their older rows. ``links`` is an empty folder for hard links."""
@@ -142,8 +132,6 @@ class Loading:
                     stale.setdefault(name, []).append(partition)
         for name, rows_of in files.items():
             _delete(connection, name, stale.get(name, ()))
-            for file_group in _bounded(rows_of):
-                self._note_duplicates(connection, name, file_group)
             _insert(connection, name, [*rows_of])
         if len(loaded) < _FEW_INSTANTS * len(
             {(partition.manifest.timestamp[:6], partition.key[:2]) for partition in loaded}
@@ -181,17 +169,6 @@ class Loading:
         now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         if now is None or now.commit == manifest.commit:
             self.damaged += map(str, damaged_files(self.lake, manifest, every_byte=True))
-
-    def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[File]) -> None:
-        """Add a message to ``duplicates`` for each chain and instant with two rows of the same key in ``files``."""
-        parameters = {"key": ", ".join(TABLES[table].key), "files": schema.files_sql(files)}
-        hashes = np.sort(connection.sql(_KEY_HASHES.format(**parameters)).to_arrow_table()["hash"].to_numpy())
-        if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
-            return
-        for chain, at, rows in connection.execute(_SHARED_KEYS.format(**parameters)).fetchall():
-            self.duplicates.append(
-                f"{table} of {chain} at {partition_text(at)}: {counted(rows, 'row')} with the key of another row"
-            )
 
 
 def _in_order(partition: Pending) -> tuple[str, str, str]:

@@ -89,14 +89,12 @@ class LoadReport:
     """Result of a load: numbers of loaded partitions and of rows by table, and its duration in seconds.
 
     ``damaged`` are messages about damaged manifests and files; the warehouse keeps its rows of their partitions.
-    ``duplicates`` are messages about rows that share a key; these rows are loaded.
     """
 
     partitions: int
     rows: Mapping[str, int]
     seconds: float
     damaged: tuple[str, ...] = ()
-    duplicates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,9 +238,7 @@ class Warehouse:
             )
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         seconds = time.monotonic() - start
-        return LoadReport(
-            len(loading.loaded), rows, seconds, tuple(dict.fromkeys(loading.damaged)), tuple(loading.duplicates)
-        )
+        return LoadReport(len(loading.loaded), rows, seconds, tuple(dict.fromkeys(loading.damaged)))
 
     def _load_or_rebuild(self, lake: Lake) -> Loading:
         """Load the lake. After an error, find what is damaged, leave it out or make it again, and load the rest.

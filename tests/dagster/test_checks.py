@@ -50,6 +50,8 @@ BREAKS: dict[str, tuple[str, dict[str, list[dict[str, Any]]]]] = {
     "a sum of shares above 1": ("share_sum", {"holders": [_holder(1, 0.7), _holder(2, 0.6)]}),
     "a rank left out": ("rank_gap", {"holders": [_holder(1, 0.1), _holder(3, 0.1)]}),
     "a holder twice": ("repeated_row", {"holders": [_holder(1, 0.1), _holder(1, 0.1)]}),
+    "a cluster twice": ("repeated_row", {"clusters": [_cluster(2), _cluster(2)]}),
+    "a map twice": ("repeated_row", {"maps": [{"dt_update": "", **SHARES}] * 2}),
     "a negative amount": ("negative", {"holders": [_holder(1, 0.1, -1)]}),
     "a node twice": ("repeated_row", {"map_nodes": [{"kind": "top_holder", "address": "0xa"}] * 2}),
     "a node's share": ("share_range", {"map_nodes": [{"kind": "top_holder", "address": "0xa", "share": 1.5}]}),

@@ -16,7 +16,6 @@ from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.tables import amount_columns
 from holderlake.contract.times import to_unix
 from holderlake.engine.store.store import Store
-from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import MARKED, find_entities
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
@@ -134,9 +133,7 @@ def add_owners(home: Path, warehouse: Warehouse) -> None:
     payer, app = address(62_000), address(62_001)
     rows_of_owner = [paid(payer, one, 10, tx="0xt") for one in WALLETS]
     rows_of_owner += [paid(one, app, 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS]
-    find_entities(
-        [write_transfers(home, rows_of_owner)], MARKED.empty_table(), PRESETS["two-kinds"], home / "engine" / "entities"
-    )
+    find_entities([write_transfers(home, rows_of_owner)], MARKED.empty_table(), home / "engine" / "entities")
     warehouse.load(lake)
 
 

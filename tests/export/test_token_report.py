@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dagster import DagsterInstance, materialize
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
@@ -28,7 +29,7 @@ from holderlake.engine.sources.rpc.verified import VERIFIED
 from holderlake.engine.store.store import Store
 from holderlake.explorer.answers import history
 from holderlake.explorer.published import Published
-from holderlake.export.history_plots import DARK, LIGHT, PLOTS, followed, plot
+from holderlake.export.history_plots import DARK, LIGHT, PLOTS, draw_shares, followed, plot
 from holderlake.export.token_report import write_report
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
@@ -311,6 +312,19 @@ def test_plots_have_a_light_and_a_dark_variant(warehouse: Warehouse) -> None:
     assert LIGHT.ground.encode() in light
     assert DARK.ground.encode() in dark
     assert light != dark
+
+
+def test_legend_has_labels_that_the_font_can_draw_and_else_addresses() -> None:
+    labels = {"a": "Kite Exchange", "b": None, "c": "_hidden", "d": "\u65e5\u672c", "e": "A very long name of a wallet"}
+    rows = [
+        {"timestamp": day, "address": letter * 40, "label": label, "share": 0.1}
+        for letter, label in labels.items()
+        for day in DAYS[:2]
+    ]
+    axes = Figure().subplots()
+    draw_shares(axes, pa.Table.from_pylist(rows), LIGHT)
+    short = [f"{letter * 6}…{letter * 4}" for letter in "bcd"]
+    assert axes.get_legend_handles_labels()[1] == ["Kite Exchange", *short, "A very long name of a…"]
 
 
 def test_line_of_a_split_cluster_continues_with_the_larger_part() -> None:

@@ -202,29 +202,25 @@ def test_a_damaged_manifest_is_reported_and_others_are_loaded(lake: Lake, wareho
     assert query(warehouse, "SELECT chain FROM holders") == [("bsc",)]
 
 
-def test_rows_that_share_a_key_are_reported_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
+def test_rows_that_share_a_key_are_loaded_and_named(lake: Lake, warehouse: Warehouse) -> None:
     twice = holders("eth", DAY, {"0xa": {"0x1": 1, "0x2": 1}})
     write(lake, "holders", "eth", DAY, {"holders": pa.concat_tables([twice, twice.slice(0, 1)])}, {"0xa"})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
-    report = warehouse.load(lake)
-    assert report.duplicates == ("holders of eth at 20261101T000000Z: 1 row with the key of another row",)
+    warehouse.load(lake)
     assert count(warehouse, "holders") == 4
+    of_rows = "SELECT timestamp, subject, found FROM data_quality WHERE issue = 'repeated_row'"
+    assert query(warehouse, of_rows) == [(DAY, "0xa", 1.0)]
 
 
-def test_duplicates_are_found_in_every_batch_size(
+def test_a_load_in_small_batches_loads_every_row(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holderlake.warehouse.loader._BATCH_ROWS", 5)
-    for number, day in enumerate(DAYS[:6]):
-        transfers = map_tables("eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})["grouped_transfers"]
-        twice = pa.concat_tables([transfers, transfers.slice(0, number % 2)])
-        write(lake, "maps", "eth", day, {"grouped_transfers": twice}, {"0xa"})
-    report = warehouse.load(lake)
-    assert report.duplicates == tuple(
-        f"grouped_transfers of eth at 202611{day:02}T000000Z: 1 row with the key of another row" for day in (2, 4, 6)
-    )
+    for day in DAYS[:6]:
+        write_maps(lake, "eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})
+    warehouse.load(lake)
     assert query(warehouse, "SELECT day(timestamp), count(*) FROM grouped_transfers GROUP BY ALL ORDER BY ALL") == [
-        (day, 3 + (day % 2 == 0)) for day in range(1, 7)
+        (day, 3) for day in range(1, 7)
     ]
 
 

@@ -1,7 +1,9 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
 import type { HolderNode, Scores, SupplyStats } from "./columns";
-import { cut, name } from "./format";
+import { askedFor, first } from "./first";
+import { cut, name as nameOf } from "./format";
+import { idOf, rows, type Columns } from "./table";
 
 export type Token = {
   chain: string;
@@ -116,12 +118,10 @@ export type Change = Details & {
   change: "entered" | "left" | "grew" | "shrank";
 };
 
-/** A dictionary-encoded text column: the distinct values, and the index of each row's value. */
-type Packed = { values: unknown[]; at: (number | null)[] };
-type Columns = Record<string, unknown[] | Packed>;
-
+/** How often the warehouse was published since the page opened. */
+export const renewals = signal(0);
 /** The version of the warehouse that answered last. */
-export const version = signal("");
+let version = "";
 
 type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; has_owners: boolean; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
 
@@ -161,8 +161,13 @@ const newest = new Map<string, Promise<TokenMap | undefined>>();
 export function startNewest(chain: string, token: string, add: string): void {
   const name = `${chain} ${token} ${add}`;
   if (newest.has(name)) return;
-  const early = request<Record<string, Columns>>("map", { chain, token, ...(add && { add }) }).then(toMap, () => undefined);
-  newest.set(name, early.finally(() => newest.delete(name)));
+  const more = add && { add };
+  const early = request<Record<string, Columns>>("map", { chain, token, ...more }).then((answer) => {
+    const map = toMap(answer);
+    if (map.at) void kept(askedFor("map", { chain, token, at: map.at, ...more }), async () => map);
+    return map;
+  });
+  newest.set(name, early.catch(() => undefined).finally(() => newest.delete(name)));
 }
 
 /** Requests a map; `add` names more addresses for it, with commas between them. */
@@ -177,8 +182,8 @@ export function tokenMap(chain: string, token: string, at: string, add: string, 
 }
 
 type Figures = { number: number; top_10_share: number; gini_index: number; herfindahl_hirschman_index: number; nakamoto_coefficient: number };
-/** Concentration by wallet and by owner; `searched` is the time of the search for owners (unix seconds). */
-export type OwnerFigures = Figures & { holders: "wallets" | "owners"; searched: number | null };
+/** Concentration by wallet, by certain owners and by all owners; `searched` is the time of the search for owners (unix seconds). */
+export type OwnerFigures = Figures & { holders: "wallets" | "certain owners" | "owners"; searched: number | null };
 type Owned = Omit<Member, "label"> & { owner: string; owner_share: number; owner_amount: string; wallets: number };
 
 /** Requests the wallets that have one owner with other holders, the largest owners first, and the concentration. */
@@ -196,23 +201,23 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
   const least = Math.min(...map.nodes.flatMap((node) => (node.kind === "top_holder" && node.is_shown_on_map !== false ? (node.share ?? []) : [])));
   const ownerOf = new Map<string, Node>();
   for (const [address, found] of Map.groupBy(wallets, (one) => one.owner)) {
-    const [first] = found;
+    const [top] = found;
     const own = found.flatMap((one) => at.get(one.address) ?? []);
-    const isDrawn = own.some((node) => node.kind === "top_holder") || (first?.owner_share ?? 0) >= least;
-    if (!first || (!isDrawn && !own.length)) continue;
+    const isDrawn = own.some((node) => node.kind === "top_holder") || (top?.owner_share ?? 0) >= least;
+    if (!top || (!isDrawn && !own.length)) continue;
     const members = found.map((one) => ({ ...one, label: at.get(one.address)?.label ?? null }));
     const largest = members[0] as Member;
     const node: Node = {
       ...NO_DETAILS,
       id: address,
       address,
-      label: `${name(largest)} + ${first.wallets - 1}`,
+      label: `${top.wallets} wallets: ${nameOf(largest)}`,
       kind: isDrawn ? "top_holder" : "holder",
-      share: first.owner_share,
-      amount: first.owner_amount,
+      share: top.owner_share,
+      amount: top.owner_amount,
       rank: 0,
       cluster_id: own.find((one) => one.cluster_id !== null)?.cluster_id ?? null,
-      owner: { wallets: first.wallets, members },
+      owner: { wallets: top.wallets, members },
     };
     for (const one of found) ownerOf.set(one.address, node);
   }
@@ -226,18 +231,9 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
 
 const NO_DETAILS = { degree: null, inward_relations: null, outward_relations: null, is_supernode: null, is_contract: null, is_cex: null, is_dex: null, entity_id: null, first_activity: null, is_paid_label: null, is_shown_on_map: true, time_node: null };
 
-/** Nodes and linked pairs of all maps of a token. */
-export type Past = {
-  nodes: { address: string; time_node: number | null; kind: Node["kind"]; share: number | null }[];
-  links: { one: string; other: string; time_node: number | null }[];
-};
-
-export function past(chain: string, token: string): Promise<Past> {
-  return once("past", { chain, token }, (answer: { nodes: Columns; links: Columns }) => ({
-    nodes: rows<Past["nodes"][number]>(answer.nodes),
-    links: rows<Past["links"][number]>(answer.links),
-  }));
-}
+/** Returns the request for all maps of a token, which the worker of layouts sends; a saved page has the answer. */
+export const past = (chain: string, token: string): string | Promise<object> =>
+  saved ? request<object>("past", { chain, token }) : `api/${askedFor("past", { chain, token })}`;
 
 export type Transfer = { time: number; amount: string | null; token_id: string | null; tx_hash: string | null; found: number };
 
@@ -304,9 +300,6 @@ export async function refresh(chain: string, token: string): Promise<void> {
   await history(chain, token);
 }
 
-/** Returns the id of a node: its address, with the number of a time node. */
-export const idOf = (address: string, window: number | null) => (window === null ? address : `${address}#${window}`);
-
 function toMap(answer: Record<string, Columns>): TokenMap {
   const { at = "" } = answer as unknown as { at?: string };
   const nodes = rows<Node>(answer.nodes ?? {});
@@ -359,28 +352,31 @@ function kept<T>(name: string, make: () => Promise<T>): Promise<T> {
   return answer;
 }
 
-/** Returns path and query of a request. */
-export const askedFor = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
-
 async function request<T>(path: string, query: Record<string, string>): Promise<T> {
   if (saved) {
     const answer = (await saved)[askedFor(path, query)];
     if (answer === undefined) throw new Error("This saved page does not have that. Open it in the explorer.");
     return answer as T;
   }
+  const name = askedFor(path, query);
+  const early = first.get(name);
+  first.delete(name);
   let answer: Response;
   try {
-    answer = await fetch(`api/${askedFor(path, query)}`);
+    answer = await (early ?? fetch(`api/${name}`));
   } catch {
     throw new Error("The explorer no longer answers. Start 'holderlake explore' again, then reload this page.");
   }
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
   const tag = answer.headers.get("etag") ?? "";
-  if (tag !== version.peek()) {
-    const mine = askedFor(path, query);
-    if (version.peek()) for (const name of cached.keys()) if (name !== mine) cached.delete(name);
-    version.value = tag;
+  if (tag && tag !== version) {
+    const isRenewed = version !== "";
+    version = tag;
+    if (isRenewed) {
+      for (const other of cached.keys()) if (other !== name) cached.delete(other);
+      renewals.value++;
+    }
   }
   return body as T;
 }
@@ -388,19 +384,4 @@ async function request<T>(path: string, query: Record<string, string>): Promise<
 function errorText(detail: unknown): string | undefined {
   if (Array.isArray(detail)) return detail.map((one) => String(one.msg)).join("; ");
   return typeof detail === "string" ? detail : undefined;
-}
-
-function rows<T>(columns: Columns): T[] {
-  const names = Object.keys(columns);
-  const all = Object.values(columns).map((column) => (Array.isArray(column) ? { values: column, at: null } : column));
-  const length = all[0] ? (all[0].at ?? all[0].values).length : 0;
-  return Array.from({ length }, (_, row) => {
-    const made: Record<string, unknown> = {};
-    for (let index = 0; index < names.length; index++) {
-      const { values, at } = all[index] as { values: unknown[]; at: (number | null)[] | null };
-      const place = at ? at[row] : row;
-      made[names[index] as string] = place === null || place === undefined ? null : values[place];
-    }
-    return made as T;
-  });
 }

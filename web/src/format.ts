@@ -1,14 +1,20 @@
 /** Formats numbers, dates and names. Foreign texts are untrusted: they are cut and stripped of invisible characters. */
 
-const percents = [0, 1, 2, 3].map(
-  (digits) => new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }),
-);
-const counts = new Intl.NumberFormat("en");
-const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-const days = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
-const months = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", month: "short", year: "numeric" });
-const times = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+/** Returns a function that makes a formatter at its first use: the first one takes a tenth of a second on a slow phone. */
+function lazy<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
+const english = (options: Intl.NumberFormatOptions) => lazy(() => new Intl.NumberFormat("en", options));
+const percents = [0, 1, 2, 3].map((digits) => english({ style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }));
+const counts = english({});
+const numbers = english({ maximumSignificantDigits: 4 });
+const short = english({ notation: "compact", maximumSignificantDigits: 3 });
+const british = (options: Intl.DateTimeFormatOptions) => lazy(() => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options }));
+const days = british({ day: "numeric", month: "short", year: "numeric" });
+const months = british({ month: "short", year: "numeric" });
+const times = british({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const NOTHING = "–";
 
@@ -18,19 +24,19 @@ export function share(value: number | null | undefined): string {
   if (size === 0) return "0%";
   if (size < 0.00001) return value > 0 ? "<0.001%" : ">−0.001%";
   const most = size < 1 - 1e-9 ? 0.999 : size; // only all of the supply is 100%
-  const digits = percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat;
-  return digits.format(Math.sign(value) * Math.min(size, most)).replace("-", "−");
+  const digits = percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as () => Intl.NumberFormat;
+  return digits().format(Math.sign(value) * Math.min(size, most)).replace("-", "−");
 }
 
 /** Formats a difference of two shares in percentage points. */
 export const points = (value: number) => (value === 0 ? "0" : share(value).replace("%", " pp"));
 
-export const count = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : counts.format(value));
+export const count = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : counts().format(value));
 
 /** Formats a number of things, such as "1 holder" or "3 holders". */
 export const counted = (value: number, what: string) => `${count(value)} ${what}${value === 1 ? "" : "s"}`;
 
-export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers.format(value));
+export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers().format(value));
 
 export function signed(value: number | null, say: (value: number) => string): string {
   if (value === null) return NOTHING;
@@ -50,7 +56,7 @@ export function rough(amount: string | null): string {
   if (amount === null) return NOTHING;
   const value = Number(amount);
   if (Math.abs(value) >= 1e15) return value.toExponential(2).replace("e+", "e");
-  return Number.isFinite(value) ? short.format(value).replace("-", "−") : exact(amount);
+  return Number.isFinite(value) ? short().format(value).replace("-", "−") : exact(amount);
 }
 
 export function seconds(at: string): number {
@@ -61,7 +67,7 @@ export function seconds(at: string): number {
 }
 
 /** Formats the UTC month of unix seconds. */
-export const monthOf = (unix: number) => months.format(new Date(unix * 1000));
+export const monthOf = (unix: number) => months().format(new Date(unix * 1000));
 
 /** Formats unix seconds or an instant's text as a UTC day, with the time unless it is midnight. */
 export function date(of: number | string | null, always = false): string {
@@ -69,22 +75,22 @@ export function date(of: number | string | null, always = false): string {
   if (unix === null || Number.isNaN(unix)) return typeof of === "string" ? of : NOTHING;
   const when = new Date(unix * 1000);
   if (Number.isNaN(when.getTime())) return String(of);
-  const time = times.format(when).replace(/:00$/, "");
-  return unix % 86_400 && (always || typeof of === "string") ? `${days.format(when)}, ${time}` : days.format(when);
+  const time = times().format(when).replace(/:00$/, "");
+  return unix % 86_400 && (always || typeof of === "string") ? `${days().format(when)}, ${time}` : days().format(when);
 }
 
 /** Returns the beginning and end of an address. */
 export const brief = (address: string) => (address.length > 15 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address);
 
 const UNSEEN = /(?!\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu; // except the joiner of emoji
-const letters = new Intl.Segmenter("en", { granularity: "grapheme" });
+const letters = lazy(() => new Intl.Segmenter("en", { granularity: "grapheme" }));
 
 /** Cuts a foreign text to a number of letters, and removes invisible characters, which could change the text around it. */
 export function cut(text: string, length: number): string {
   const plain = text.slice(0, length * 20).replace(UNSEEN, "");
   let taken = "";
   let used = 0;
-  for (const { segment } of letters.segment(plain)) {
+  for (const { segment } of letters().segment(plain)) {
     if (segment.length > 16) continue; // a letter with many combining marks
     if (used++ === length) return `${taken.trimEnd()}…`;
     taken += segment;

@@ -1,4 +1,5 @@
 /** Builds the page from its parts. */
+import "./first"; // before all others: its requests leave at once
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -19,7 +20,7 @@ import { Save } from "./panels/save";
 import { Copy } from "./panels/parts";
 import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
-import { changeOf, follow, history, instant, spoken, title } from "./state";
+import { changeOf, follow, history, instant, spoken, title, trouble } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
 
 const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
@@ -162,6 +163,7 @@ function Sizes() {
 }
 
 function Legend() {
+  if (trouble.value) return null; // there is nothing to explain
   if (changeOf.value) {
     return (
       <ul class="legend map-legend" aria-label="What the colours mean">

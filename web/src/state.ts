@@ -2,7 +2,8 @@
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { evidenceOf } from "./evidence";
-import { counted, cut, date, name, NOTHING, number, share } from "./format";
+import { startAnchors } from "./map/scene";
+import { brief, counted, cut, date, name, NOTHING, number, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
@@ -92,7 +93,7 @@ export const changeOf = computed(() =>
 );
 export const title = computed(() => {
   const { name = "", symbol = "", address = "" } = history.value ?? {};
-  return cut(name || symbol || address, 80);
+  return cut(name || symbol || brief(address), 80);
 });
 
 function placeOf(at: string): number {
@@ -156,7 +157,7 @@ export function failed(error: unknown): void {
 /** Starts to follow the view. */
 export function follow(): void {
   effect(() => {
-    data.version.value; // a new version can change everything
+    data.renewals.value; // a new version of the warehouse can change everything
     const [chain = "", token = ""] = chosen.value.split("\n");
     void openToken(chain, token);
   });
@@ -208,10 +209,11 @@ async function openToken(chain: string, token: string): Promise<void> {
       return;
     }
     const { at } = view.peek();
+    startAnchors(chain, token); // first: it takes longest
+    const known = data.history(chain, token);
     if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at, view.peek().add).catch(() => undefined); // load it in parallel
     else if (!at && !data.isSaved) data.startNewest(chain, token, view.peek().add);
-    data.past(chain, token).catch(() => undefined);
-    const found = await data.history(chain, token);
+    const found = await known;
     if (mine !== chosen.peek()) return;
     trouble.value = null;
     if (last !== mine) {

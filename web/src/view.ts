@@ -110,8 +110,8 @@ function read(search: string): View {
   return {
     chain: text("chain"),
     token: text("token"),
-    at: text("at"),
-    with: text("with"),
+    at: partition(text("at")),
+    with: partition(text("with")),
     tab: one("tab", TABS, START.tab),
     node: text("node"),
     cluster: Math.max(0, Math.trunc(Number(given.get("cluster"))) || 0),
@@ -133,6 +133,12 @@ function read(search: string): View {
     kind: one("kind", KINDS, START.kind),
     side: one("side", SIDES, START.side),
   };
+}
+
+/** Returns a date, or a date-time such as 2026-06-01T12:00:00Z, as the text of a partition. A date is its end, as in SQL. */
+function partition(text: string): string {
+  const [, day, time = "235959"] = /^(\d{8})(?:T(\d{6}))?(?:\.0+)?Z?$/.exec(text.replace(/[-:]/g, "")) ?? [];
+  return day ? `${day}T${time}Z` : text;
 }
 
 export function toQuery(of: View): string {

@@ -1,7 +1,8 @@
--- How concentrated a token is at an instant by wallet and by owner, and the second (unix) of the search for owners.
+-- How concentrated a token is at an instant by wallet, by certain owners and by all owners, and the second (unix) of the
+-- search for owners.
 SELECT
     * EXCLUDE (chain),
     CAST(epoch(entity_search_at(CAST($at AS TIMESTAMP))) AS BIGINT) AS searched
 FROM concentration_by_owner($token, CAST($at AS TIMESTAMP))
 WHERE chain = $chain
-ORDER BY holders DESC
+ORDER BY list_position(['wallets', 'certain owners', 'owners'], holders)

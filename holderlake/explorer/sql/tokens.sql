@@ -68,7 +68,7 @@ LEFT JOIN clustered USING (chain, token_address)
 LEFT JOIN held USING (chain, token_address)
 WHERE is_named OR holder IS NOT NULL
 ORDER BY
-    coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
+    coalesce(lower(symbol) = $whole AND $whole <> '', false) OR lower(token_address) = $whole DESC,
     starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,
     maps > 0 DESC,
     token_address = 'native', -- people rarely search for coins, so they come last

@@ -21,6 +21,13 @@ class IcebergSettings(Section):
         pattern=r"^(https?|sqlite|postgresql\+psycopg)://[^\s]*$",
         description="REST address or database of the catalogue; default: a SQLite file in `home`/iceberg",
     )
+    keep: int | None = Field(
+        default=None, ge=1, description="Publications to keep; each publication deletes older ones; default: all"
+    )
+    compact_to: MemoryLimit | None = Field(
+        default=None,
+        description="Merge small files of past months into files of at most this size, such as 64MB; default: never",
+    )
 
     @field_validator("catalog")
     @classmethod
@@ -28,6 +35,10 @@ class IcebergSettings(Section):
         if catalog and urlsplit(catalog).password:
             raise ValueError("the address has a password: leave it out, and set PGPASSWORD in the environment")
         return catalog
+
+    @property
+    def compact_bytes(self) -> int | None:
+        return None if self.compact_to is None else parse_memory_limit(self.compact_to)
 
 
 class LakeSettings(Section):

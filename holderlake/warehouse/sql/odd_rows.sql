@@ -200,6 +200,12 @@ FROM (
     WHERE rel_type = 'GROUPED_TRANSFER'
     GROUP BY ALL
     UNION ALL
+    SELECT chain, timestamp, 'maps', 'clusters', token_address, count(*) - count(DISTINCT cluster_id)
+    FROM clusters
+    GROUP BY ALL
+    UNION ALL
+    SELECT chain, timestamp, 'maps', 'maps', token_address, count(*) - 1 FROM maps GROUP BY ALL
+    UNION ALL
     SELECT chain, timestamp, 'tokens', 'tokens', token_address, count(*) - 1 FROM tokens GROUP BY ALL
     UNION ALL
     SELECT chain, timestamp, 'addresses', 'addresses', address, count(*) - 1 FROM addresses GROUP BY ALL

@@ -1,5 +1,38 @@
 /** Positions of bubbles. They depend on the token's history and on the instant only, never on the views before. */
 import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY, type SimulationLinkDatum, type SimulationNodeDatum } from "d3-force";
+import { idOf, rows, type Columns } from "../table";
+
+/** The radius of a holder of the whole supply, in the map's own units; a bubble's area is its share. */
+const WHOLE = 120;
+export const SMALLEST = 2.2;
+const MAGIC = 3.8;
+const TIME = 4.4;
+
+export type Kind = "top_holder" | "magic" | "time" | "holder";
+
+export function radiusOf({ kind, share }: { kind: Kind; share: number | null }): number {
+  if (kind === "time") return TIME;
+  return Math.max(kind === "magic" || share === null ? MAGIC : SMALLEST, WHOLE * Math.sqrt(Math.max(0, share ?? 0)));
+}
+
+/** Nodes and linked pairs of all maps of a token. */
+type Past = {
+  nodes: { address: string; time_node: number | null; kind: Kind; share: number | null }[];
+  links: { one: string; other: string; time_node: number | null }[];
+};
+
+/** Returns the graph of all maps of a token. `aspect` is width divided by height. */
+export function graphOf(answer: { nodes: Columns; links: Columns }, aspect: number): Graph {
+  const nodes = rows<Past["nodes"][number]>(answer.nodes);
+  const ids = nodes.map((node) => idOf(node.address, node.time_node));
+  const index = new Map(ids.map((id, at) => [id, at]));
+  const links: [number, number][] = [];
+  for (const { one, other, time_node: window } of rows<Past["links"][number]>(answer.links)) {
+    const [from, to] = [one, other].map((address) => index.get(idOf(address, window)) ?? index.get(address));
+    if (from !== undefined && to !== undefined && from !== to) links.push([from, to]);
+  }
+  return { ids, radii: nodes.map(radiusOf), links, aspect };
+}
 
 /** Nodes with their radii, and links as pairs of node indices. */
 export type Graph = {

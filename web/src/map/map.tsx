@@ -2,11 +2,11 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
-import { past, tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
+import { tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { date, exact, name, rough, share } from "../format";
 import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
-import { anchorsOf, arrange, isInLargeCluster, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
+import { anchorsOf, arrange, isInLargeCluster, isNarrow, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { PLAIN } from "./brush";
 import { Stage } from "./stage";
 
@@ -14,6 +14,9 @@ import { Stage } from "./stage";
 const LEGEND_PIXELS = 32;
 /** Milliseconds that bubbles move from one date to another. */
 const LONGEST_MOVE = 550;
+
+/** Milliseconds after which the maps before and after are loaded, so that the shown one is drawn first. */
+const PREPARED_MILLISECONDS = 300;
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
@@ -110,7 +113,7 @@ function followMap(stage: Stage): () => void {
     const of = history.value;
     if (of && laidOut !== of) {
       laidOut = of; // while the map is loading
-      anchors = past(of.chain, of.address).then((found) => anchorsOf(found, isNarrow.matches ? 0.85 : 1.6));
+      anchors = anchorsOf(of.chain, of.address);
     }
     const map = shown.value;
     const drawing = drawn.value;
@@ -134,16 +137,17 @@ function followMap(stage: Stage): () => void {
       stage.pace = playing.peek() ? Math.min(LONGEST_MOVE, 900 / speed.peek()) : LONGEST_MOVE;
       stage.show(made, isFirst);
       drawnAt.value = map.at;
-      for (const next of ahead(of, map.at)) {
-        const early = tokenMap(of.chain, of.address, next.at, added.peek().join(), isByOwner.peek());
-        Promise.all([early, found]).then(([later, places]) => arranged(later, places, drawing)).catch(() => undefined);
-      }
+      const prepare = () => {
+        for (const next of ahead(of, map.at)) {
+          const early = tokenMap(of.chain, of.address, next.at, added.peek().join(), isByOwner.peek());
+          Promise.all([early, found]).then(([later, places]) => arranged(later, places, drawing)).catch(() => undefined);
+        }
+      };
+      if (playing.peek()) prepare();
+      else setTimeout(() => history.peek() === of && prepare(), PREPARED_MILLISECONDS);
     }).catch(failed);
   });
 }
-
-/** The layout in one column, in which a card covers the lower part of the screen. */
-const isNarrow = matchMedia("(max-width: 559px), (max-width: 960px) and (min-height: 501px)");
 
 /** Scrolls a selection into the part of the screen that its card leaves free. */
 function uncover(chosen: ReadonlySet<string>): void {

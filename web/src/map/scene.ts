@@ -1,7 +1,7 @@
 /** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
-import { idOf, type Link, type Member, type Node, type Past, type TokenMap } from "../data";
+import { past, type Link, type Member, type Node, type TokenMap } from "../data";
 import type { Layer } from "../view";
-import { areaOf, type Graph, type Task } from "./layout";
+import { radiusOf, SMALLEST, type Task } from "./layout";
 import type { Asked, Placed } from "./layout.worker";
 
 export type Bubble = { id: string; node: Node; radius: number; x: number; y: number };
@@ -26,13 +26,11 @@ const MOST_LINES = 300;
 const LARGE_CLUSTER = 100;
 const FIRST_MEMBERS = 60;
 
-/** The radius of a holder of the whole supply, in the map's own units; a bubble's area is its share. */
-export const WHOLE = 120;
-export const SMALLEST = 2.2;
-const MAGIC = 3.8;
+/** Room around a member of a cluster, as a part of its radius, and at most in units. */
+const ROOM = 0.16;
+const MOST_ROOM = 8;
 /** Radius in pixels. */
 const LARGEST_SAMPLE = 16;
-const TIME = 4.4;
 
 export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
@@ -43,13 +41,6 @@ export const isInLargeCluster = (map: TokenMap, node: Node) =>
 /** Returns whether a map leaves an exchange or contract out. */
 export const isLeftOut = (node: Node, { exchanges, contracts, added }: Pick<Drawing, "exchanges" | "contracts" | "added">) =>
   isExcluded(node) && !added.has(node.id) && !(node.is_cex ? exchanges : contracts);
-
-type Sized = { kind: Node["kind"]; share: number | null };
-
-export function radiusOf({ kind, share }: Sized): number {
-  if (kind === "time") return TIME;
-  return Math.max(kind === "magic" || share === null ? MAGIC : SMALLEST, WHOLE * Math.sqrt(Math.max(0, share ?? 0)));
-}
 
 /** Returns up to three round shares, largest first, with the pixels of their bubbles' radii. */
 export function samples(zoom: number): { share: number; radius: number }[] {
@@ -65,34 +56,50 @@ export function samples(zoom: number): { share: number; radius: number }[] {
 /** A saved page carries the worker's code. A worker of a file cannot be a module. */
 const code = document.getElementById("layout")?.textContent;
 const worker = new Worker(code ? URL.createObjectURL(new Blob([code], { type: "text/javascript" })) : "layout.js");
-const waiting = new Map<number, (places: Float64Array) => void>();
+type Layout = Extract<Placed, { places: Float64Array }>;
+const waiting = new Map<number, { done: (layout: Layout) => void; failed: (fault: Error) => void }>();
 let number = 0;
 worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
-  waiting.get(data.number)?.(data.places);
+  const asker = waiting.get(data.number);
   waiting.delete(data.number);
+  if ("fault" in data) asker?.failed(new Error(`The bubbles cannot be arranged: ${data.fault}.`));
+  else asker?.done(data);
 });
 
-function computed(task: { history: Graph } | { instant: Task }): Promise<Float64Array> {
-  return new Promise((done) => {
+function computed(task: { past: string | object; aspect: number } | { instant: Task }): Promise<Layout> {
+  return new Promise((done, failed) => {
     const asked: Asked = { number: ++number, ...task };
-    waiting.set(asked.number, done);
+    waiting.set(asked.number, { done, failed });
     worker.postMessage(asked);
   });
 }
 
-/** Lays the nodes of a history out. `aspect` is width divided by height. */
-export async function anchorsOf(past: Past, aspect: number): Promise<Anchors> {
-  const radii = past.nodes.map(radiusOf);
-  const ids = past.nodes.map((node) => idOf(node.address, node.time_node));
-  const index = new Map(ids.map((id, at) => [id, at]));
-  const links: [number, number][] = [];
-  for (const { one, other, time_node: window } of past.links) {
-    const [from, to] = [one, other].map((address) => index.get(idOf(address, window)) ?? index.get(address));
-    if (from !== undefined && to !== undefined && from !== to) links.push([from, to]);
-  }
-  const places = await computed({ history: { ids, radii, links, aspect } });
-  const at = new Map(ids.map((id, place) => [id, [places[place * 2] as number, places[place * 2 + 1] as number] as [number, number]]));
-  return { at, area: areaOf(radii), aspect };
+/** The layout in one column, in which a card covers the lower part of the screen. */
+export const isNarrow = matchMedia("(max-width: 559px), (max-width: 960px) and (min-height: 501px)");
+
+/** Layouts of histories that were started before the history was known, by chain and token. */
+const started = new Map<string, Promise<Anchors>>();
+
+/** Starts to lay the nodes of a token's history out. */
+export function startAnchors(chain: string, token: string): void {
+  const aspect = isNarrow.matches ? 0.85 : 1.6;
+  const asked = past(chain, token);
+  const layout = typeof asked === "string" ? computed({ past: asked, aspect }) : asked.then((answer) => computed({ past: answer, aspect }));
+  const made = layout.then(({ places, ids, area }): Anchors => {
+    const at = new Map(ids.map((id, place) => [id, [places[place * 2] as number, places[place * 2 + 1] as number] as [number, number]]));
+    return { at, area, aspect };
+  });
+  made.catch(() => undefined); // whoever uses it reports it
+  started.set(`${chain} ${token}`, made);
+}
+
+/** Returns the layout of the nodes of a token's history. */
+export function anchorsOf(chain: string, token: string): Promise<Anchors> {
+  const name = `${chain} ${token}`;
+  if (!started.has(name)) startAnchors(chain, token);
+  const made = started.get(name) as Promise<Anchors>;
+  started.delete(name);
+  return made;
 }
 
 /** Lays a map out. Positions depend on the history, the map and its added nodes, exchanges and contracts only. */
@@ -103,14 +110,14 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const known = placed.map((node) => (node.owner ? middle(node.owner.members, anchors) : (anchors.at.get(node.id) ?? null)));
   const task: Task = {
     ids: placed.map((node) => node.id),
-    radii,
+    radii: placed.map((node, index) => withRoom(node, radii[index] ?? SMALLEST)),
     aspect: anchors.aspect,
     area: anchors.area,
     anchors: known,
     links: pairs.map((pair) => pair.ends).filter(([one, other]) => !known[one] !== !known[other]), // others move no node
     groups: placed.map((node) => groupOf(map, node)),
   };
-  const places = await computed({ instant: task });
+  const { places } = await computed({ instant: task });
   const all = placed.map((node, index): Bubble => {
     const [x = 0, y = 0] = places.subarray(index * 2, index * 2 + 2);
     return { id: node.id, node, radius: radii[index] ?? SMALLEST, x, y };
@@ -129,6 +136,9 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const hidden = holders - placed.filter((node) => node.kind === "top_holder").length;
   return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines: lines.slice(0, first), more: lines.slice(first), hidden };
 }
+
+/** Returns the radius of the room that a bubble takes: between members of a cluster, their lines must be seen. */
+const withRoom = ({ cluster_id: number }: Node, radius: number) => radius + (number === null ? 0 : Math.min(MOST_ROOM, radius * ROOM));
 
 /** Returns the middle of the wallets of an owner in the layout of the history. */
 function middle(members: Member[], { at }: Anchors): [number, number] | null {

@@ -14,6 +14,8 @@ type Drawn = Shape & { from: Tuple; to: Tuple };
 const MANY_LINES = 900;
 /** Lines to draw in one frame while they are hidden. */
 const LINES_AT_ONCE = 1_000;
+/** Opacity of bubbles that are not highlighted. */
+const DIMMED = 0.35;
 const SETTLED_MILLISECONDS = 140;
 const MOST_PIXELS = 2;
 
@@ -269,7 +271,7 @@ export class Stage {
     this.zoomed.extent([[0, 0], [this.width, this.height]]);
     this.refit();
     this.changed();
-    this.paint(performance.now());
+    if (this.scene) this.paint(performance.now());
   }
 
   private cameraMoved(): void {
@@ -364,7 +366,7 @@ export class Stage {
     if (chosen) paintChosenLines(context, this.drawn, [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line)), this.look, k);
     for (const one of this.drawn.values()) {
       const isBright = !chosen || chosen.has(one.bubble.id);
-      context.globalAlpha = one.alpha * (isBright ? 1 : 0.22);
+      context.globalAlpha = one.alpha * (isBright ? 1 : DIMMED);
       paintBubble(context, one, this.look, k);
     }
     context.globalAlpha = 1;

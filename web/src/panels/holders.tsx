@@ -90,8 +90,8 @@ export function Excluded() {
   if (!excluded.value.length) return null;
   const together = excluded.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
   return (
-    <section class="excluded" aria-labelledby="excluded-title">
-      <h2 id="excluded-title">Not drawn: exchanges and contracts <span class="quiet">{share(together)} of the supply</span></h2>
+    <section class="excluded" aria-label="Not drawn: exchanges and contracts">
+      <h2>Not drawn: <span class="quiet">exchanges, contracts, {share(together)} of the supply</span></h2>
       <ul>
         {excluded.value.map((node) => (
           <li key={node.id}>

@@ -25,13 +25,12 @@ export function OwnerCard({ node, owner: { wallets, members } }: { node: Node; o
       <details open>
         <summary>Wallets <span class="quiet">{members.length < wallets ? `the ${members.length} largest of ${count(wallets)}` : count(wallets)}</span></summary>
         <table>
-          <thead><tr><th scope="col">Wallet</th><th scope="col">Evidence</th><th scope="col" class="num">Confidence</th><th scope="col" class="num">Share</th></tr></thead>
+          <thead><tr><th scope="col">Wallet and evidence</th><th scope="col" class="num">Confidence</th><th scope="col" class="num">Share</th></tr></thead>
           <tbody>
             <Rows of={members} first={8}>
               {(one) => (
                 <tr key={one.address}>
-                  <td><span title={one.address}><bdi class={one.label ? "cut" : "code"}>{name(one)}</bdi></span> <Copy text={one.address} what="address" /> <Outside kind="address" chain={view.value.chain} value={one.address} says="↗" /></td>
-                  <td class="quiet">{one.kinds.split(", ").map((kind) => EVIDENCE[kind] ?? kind).join(", ")}</td>
+                  <td><span title={one.address}><bdi class={one.label ? "cut" : "code"}>{name(one)}</bdi></span> <Copy text={one.address} what="address" /> <Outside kind="address" chain={view.value.chain} value={one.address} says="↗" /><p class="quiet">{one.kinds.split(", ").map((kind) => EVIDENCE[kind] ?? kind).join(", ")}</p></td>
                   <td class="num">{percent(one.confidence)}</td>
                   <td class="num">{share(one.share)}</td>
                 </tr>
@@ -63,6 +62,8 @@ const EVIDENCE: Record<string, string> = {
 
 const percent = (part: number) => `${Math.round(part * 100)}%`;
 
+const COUNTED: Record<OwnerFigures["holders"], string> = { wallets: "By wallet", "certain owners": "By certain owner", owners: "By owner" };
+
 const FIGURES: [string, (of: OwnerFigures) => string][] = [
   ["Holders", (of) => count(of.number)],
   ["Top 10", (of) => share(of.top_10_share)],
@@ -85,7 +86,7 @@ export function ByOwner() {
       <caption>
         By wallet and by owner <span class="quiet">all holders but exchanges and contracts; owners as found on {date(found[0]?.searched ?? null)}</span>
       </caption>
-      <thead><tr><th scope="col" />{found.map((one) => <th key={one.holders} scope="col" class="num">By {one.holders === "owners" ? "owner" : "wallet"}</th>)}</tr></thead>
+      <thead><tr><th scope="col" />{found.map((one) => <th key={one.holders} scope="col" class="num">{COUNTED[one.holders]}</th>)}</tr></thead>
       <tbody>
         {FIGURES.map(([called, says]) => (
           <tr key={called}><th scope="row">{called}</th>{found.map((one) => <td key={one.holders} class="num">{says(one)}</td>)}</tr>

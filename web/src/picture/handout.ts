@@ -1,5 +1,6 @@
 /** One HTML file with the page and the history of a token, which opens without the explorer. It makes no requests. */
-import { askedFor, type History } from "../data";
+import type { History } from "../data";
+import { askedFor } from "../first";
 import { cut, date } from "../format";
 
 /** Characters of JSON that the maps of a file have at most; longer histories are thinned out. */

@@ -1,7 +1,7 @@
 /** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
 import { colours, isDark, mixed, textOn } from "../colours";
 import type { History, Instant } from "../data";
-import { count, counted, cut, date, name, number, share } from "../format";
+import { brief, count, counted, cut, date, name, number, share } from "../format";
 import { arrowOf, textsOf, type Look } from "../map/brush";
 import { bounds, samples, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
@@ -33,7 +33,7 @@ export function drawAround(pen: Pen, subject: Subject, scale: number | null): vo
 
 function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
   const { ink, quiet, grid } = colours.value;
-  const title = fitted(cut(of.name || of.symbol || of.address, 120), 560, 30, true);
+  const title = fitted(cut(of.name || of.symbol || brief(of.address), 120), 560, 30, true);
   pen.text([MARGIN, 56], title, { size: 30, colour: ink, bold: true });
   const symbol = of.name && of.symbol ? fitted(cut(of.symbol, 30), 160, 21) : "";
   pen.text([MARGIN + widthOf(title, 30, true) + 10, 56], symbol, { size: 21, colour: quiet });
@@ -42,7 +42,8 @@ function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
   pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${late}`, 640, 15), soft);
   const drawn = scene.bubbles.filter(({ node }) => node.kind === "top_holder");
   const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
-  pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply`, soft);
+  const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";
+  pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply${by}`, soft);
   const figures: [string, string, number | null][] = [
     ["Decentralisation", number(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
     ["Top 10", share(instant.top_10), instant.top_10],
