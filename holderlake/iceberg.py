@@ -68,7 +68,8 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "holderlake"
 PUBLICATION: Final = "holderlake.publication"
 """Property with the id of a publication: of the namespace the last complete one, of a snapshot the one that made it."""
-_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+_ID: Final = re.compile(r"\d{8}T\d{6}Z-\d{6}[0-9a-f]{4}")
+"""Ids begin with the time to the microsecond, so a later publication has a greater one."""
 _CATALOG: Final = "catalog.sqlite"
 _METADATA: Final = "_iceberg"
 """The folder of a bucket with the tables' metadata and merged files."""
@@ -180,7 +181,7 @@ class IcebergTables:
             publication.added = {name: len(change.new_files) for name, change in changes.items()}
             publication.removed = {name: len(change.removed) for name, change in changes.items()}
             if not (publication.is_current and all(_is_tagged(table, last_id) for table in tables.values())):
-                publication.id = f"{utc_now():%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
+                publication.id = f"{utc_now():%Y%m%dT%H%M%SZ-%f}{uuid4().hex[:4]}"
                 for name, table in tables.items():
                     self._files.note_listed(table, changes[name].new_files)
                     try:
