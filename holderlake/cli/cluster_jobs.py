@@ -152,6 +152,7 @@ def fill_on_cluster(
     if "://" in settings.cluster_folder:
         raise SettingsError(f"cluster.folder is {settings.cluster_folder}; set it to a folder that all machines share")
     with open_own_store(settings) as store:
+        change = store.generation()
         by_chain = _tokens_by_chain(store, settings, chains, tokens)
         incomplete = {
             (chain, as_of)
@@ -165,7 +166,7 @@ def fill_on_cluster(
                 for partition, rules in _computed(
                     store, Workers(opened), settings, by_chain, instants, incomplete, bar
                 ):
-                    _commit(workspace, settings, partition, by_chain[partition.chain], rules)
+                    _commit(workspace, settings, partition, by_chain[partition.chain], rules, change)
                     done.partitions += 1
                     bar.advance(bar.task_ids[0])
     workspace.warehouse.load(workspace.lake)
@@ -250,11 +251,13 @@ def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequen
     return all(manifest is not None and manifest.answered >= set(tokens) for manifest in manifests)
 
 
-def _commit(workspace: Workspace, settings: Settings, partition: Partition, tokens: Sequence[str], rules: str) -> None:
+def _commit(
+    workspace: Workspace, settings: Settings, partition: Partition, tokens: Sequence[str], rules: str, change: int
+) -> None:
     """Write the tables of a partition into the lake.
 
-    ``tokens`` are the requested token addresses, ``rules`` the engine's rules as text. A token without holders becomes
-    a failure, as in a partition that was fetched from a provider.
+    ``tokens`` are the requested token addresses, ``rules`` the engine's rules as text, and ``change`` is the number of
+    the store's latest change. A token without holders becomes a failure, as in a partition that was fetched.
     """
     at = utc_now()
     for family, names in _FAMILIES.items():
@@ -285,6 +288,7 @@ def _commit(workspace: Workspace, settings: Settings, partition: Partition, toke
             failures=tables.build(TABLES["failures"], failures, at),
             final=True,
             options=options,
+            store_change=change,
         )
 
 

@@ -84,6 +84,8 @@ def test_fill_without_watchlist_computes_all_tokens_with_details(home: Path) -> 
     assert lake.read("holders")["degree"].null_count == 0
     (manifest, *_) = (manifest for manifest in lake.manifests() if manifest.family == "holders")
     assert manifest.options["with_metadata"] is True
+    with Store(home / "engine") as store:
+        assert manifest.store_change == store.generation()
 
 
 def test_build_imports_files_into_the_store(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
