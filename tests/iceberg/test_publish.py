@@ -422,6 +422,7 @@ def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: P
     assert replace_under_readers(lake, tmp_path / "iceberg", 5, 1, 2) == []
 
 
+@pytest.mark.timeout(1200)
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
     assert replace_under_readers(lake, tmp_path / "iceberg", 10, 100, 8) == []
 

@@ -166,6 +166,7 @@ def copy_of(template: Workspace, home: Path) -> Path:
     return stray
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("first", "damages"), [(FIRST, 1), *((FIRST + DAMAGES * part // 4, DAMAGES // 4) for part in range(4))]
 )
