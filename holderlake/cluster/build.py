@@ -63,8 +63,7 @@ SELECT tokens.chain, address, standard
 FROM tokens JOIN histories ON tokens.chain = histories.chain AND address = token_address
 WHERE assumed
 """
-Batches = dict[str, list[int]]
-"""Numbers of batches in the file of rows of each split."""
+Batches = dict[str, list[int]]  # numbers of batches in the file of rows of each split
 
 
 @dataclass(frozen=True)
@@ -295,7 +294,8 @@ class _Steps:
             standards |= {(chain, address): standard for chain, address, standard in result["standards"]}
         sums |= {f"arrays/{volume.file}.volume": volume_sum} | run_sums
         built = BuiltFiles(self.place.folder, numbers, standards, parts, run, volume, sums)
-        counts = {name: sum(result["report"][name] for result in results) for name in _COUNTS}
+        names = ("rows", "added", "duplicates", "conflicts")
+        counts = {name: sum(result["report"][name] for result in results) for name in names}
         tokens = sorted(f"{chain}/{address}" for chain, address in numbers)
         return built, ImportReport(counted(len(sources), "file"), **counts, tokens=tuple(tokens))
 
@@ -318,9 +318,6 @@ class _Steps:
             "joining transfers of addresses", adjacency_file, {"adjacency": (ranges,)}
         )
         return RunFile(file, entries), {f"arrays/{file}.run": Sum(*file_sum)}
-
-
-_COUNTS: Final = ("rows", "added", "duplicates", "conflicts")
 
 
 def _sources(files: Sequence[str]) -> dict[str, list[int]]:

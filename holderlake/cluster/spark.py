@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 
 from holderlake.cluster.tasks import arrow_only
 
-CONNECT: Final = "sc://"
-"""Begin of the address of a Spark Connect server, which is reached without Java."""
+CONNECT: Final = "sc://"  # of a Spark Connect server, which is reached without Java
 _ALWAYS: Final = {  # for equal results of SQL (entities)
     "spark.sql.ansi.enabled": "true",  # an overflow is an error, not a null
     "spark.sql.session.timeZone": "UTC",
@@ -31,7 +30,6 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 _CONNECT_PACKAGES: Final = ("grpc", "grpc_status", "google.rpc", "zstandard")
-_OWN_CONF: Final = Path(__file__).parent / "conf"  # it limits logging
 _IMAGE: Final = "spark.kubernetes.container.image"
 
 
@@ -73,7 +71,7 @@ def _conf_folder() -> Path:
     """Return the folder of Spark's configuration: that of the environment, or ours."""
     if "SPARK_CONF_DIR" in os.environ:
         return Path(os.environ["SPARK_CONF_DIR"])
-    return Path(os.environ["SPARK_HOME"], "conf") if "SPARK_HOME" in os.environ else _OWN_CONF
+    return Path(os.environ.get("SPARK_HOME", Path(__file__).parent), "conf")  # ours limits logging
 
 
 def _settings_in(path: Path) -> dict[str, str]:

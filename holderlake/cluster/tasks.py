@@ -15,14 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from holderlake.engine.errors import BadSource, EngineError
 from holderlake.storage.atomic_files import whole_file
-
-_POLL_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Workers:
             job = pool.submit(self._spark_job, run, len(waiting))
             pool.shutdown(wait=False)
             while not job.done():
-                wait([job], _POLL_SECONDS)
+                wait([job], timeout=0.2)
                 yield from _finished(waiting, folder)
             _refuse(job.result())
             yield from _finished(waiting, folder)
