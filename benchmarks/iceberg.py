@@ -1,4 +1,4 @@
-"""What publishing the lake as Iceberg tables costs, and what merging small files saves a reader.
+"""Measure the cost of publishing the lake as Iceberg tables, and the time that merged files save a reader.
 
 python -m benchmarks.iceberg [--partitions 10000]
 """

@@ -10,7 +10,7 @@ connected:
 - market makers that pay each other many times;
 - employees who are paid together each month, and pay each other;
 - players of a game, and followers of a trader, who act in the same minutes;
-- customers of a shop that forwards all that it earns to an exchange;
+- customers of a shop that forwards its income to an exchange;
 - receivers of airdrops, one of them paid through a contract, and friends who pay each other;
 - newcomers whose first coins come from a friend, from a small exchange without a label, or from a prize that pays
   strangers once.

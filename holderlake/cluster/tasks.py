@@ -62,7 +62,7 @@ class Workers:
             yield from _finished(waiting, folder)
 
     def _spark_job(self, run: Callable[[int], str], tasks: int) -> list[str]:
-        """Run each task in a partition of its own, and return their errors."""
+        """Run each task in a separate partition, and return their errors."""
         with arrow_only():
             errors = self._session.range(0, tasks, 1, tasks).mapInArrow(partial(_run_batches, run), "error string")
         return [row.error for row in errors.collect()]

@@ -16,7 +16,7 @@ from holderlake.entities.statements import Statement, Values
 
 _BYTES: Final = ", ".join(f"substr(md5(value), {place}, 2)" for place in range(15, 0, -2))
 _HASHED: Final = f"CAST(conv(left(concat({_BYTES}), 15), 16, 10) AS BIGINT)"
-"""As ``duckdb_engine._HASHED``."""
+"""The function ``hashed`` of the statements in Spark's SQL: ``duckdb_engine._HASHED`` has the same values."""
 _SMALL_BYTES: Final = 8 << 20
 """The largest size in bytes at which a table from this process is broadcast to all workers."""
 

@@ -1,10 +1,10 @@
 -- Transfers between two wallets. If the first transfer that a wallet ever received came from the other one, all that it
--- received from there is evidence of funding, and only what it sent back counts here.
+-- received from there is evidence of funding. Only the transfers in the other direction count here.
 -- Level 3 with times, level 2 without: the two meet few others, in data that would show it, which is one of
 -- - both have 10 counterparties or fewer;
 -- - both have 20 or fewer, and share one that has 50 or fewer;
 -- - both have 50 or fewer, and share three of these;
--- - both have 50 or fewer, and one meets nobody else but hubs, of which none paid it first;
+-- - both have 50 or fewer, and one has no other counterparty but hubs, and no hub paid it first;
 -- - both have 100 or fewer, and 5 transfers or more.
 -- Level 1: the others, of which most are market makers and friends, however often they pay each other, and two wallets whose
 -- first transfers came from hubs or payers by profession, such as customers of an exchange or staff.

@@ -1,4 +1,4 @@
--- Wallets of a chain of first transfers: each funded the next one, and nobody else, over 3 to 6 wallets.
+-- Wallets of a chain of first transfers: each funded only the next one, over 3 to 6 wallets.
 -- Level 2: with the chain's coin. Level 1: with tokens, which may be sold on.
 WITH single AS (
     SELECT min(id) AS id, funder, min(time) AS time, bool_and(is_coin) AS is_coin
