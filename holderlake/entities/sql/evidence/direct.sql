@@ -6,8 +6,8 @@
 -- - both have 50 or fewer, and share three of these;
 -- - both have 50 or fewer, and one has no other counterparty but hubs, and no hub paid it first;
 -- - both have 100 or fewer, and 5 transfers or more.
--- Level 1: the others, of which most are market makers and friends, however often they pay each other, and two wallets whose
--- first transfers came from hubs or payers by profession, such as customers of an exchange or staff.
+-- Level 1: the others, of which most are market makers and friends, however often they pay each other. Also two wallets
+-- whose first transfers came from hubs or payers by profession, such as customers of an exchange or staff.
 WITH ordinary AS (
     SELECT
         degrees.id,
