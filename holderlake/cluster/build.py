@@ -140,13 +140,14 @@ def address_range(place: Place, name: str, splits: Sequence[str], number: int, p
     """Write the distinct addresses of ``splits`` whose hashes are in range ``number`` of ``parts`` equal ranges as
     ``name.volume``. Return their number."""
     edges = np.array([edge * (2**64 - 1) // parts for edge in (number, number + 1)], np.uint64)
-    texts = pa.array([], pa.large_string())
+    texts: list[pa.Array] = []
     for volume in map(place.volume, splits):
         start, end = np.searchsorted(volume.hashes, edges).tolist()
         end = len(volume.hashes) if number + 1 == parts else end
-        texts = pc.unique(pa.chunked_array([texts, volume.text_array(np.sort(volume.places[start:end]))]))
-    write_arrays(place.folder / f"{name}.volume", volume_of(0, texts, digests(texts)).arrays(), durable=False)
-    return len(texts)
+        texts.append(volume.text_array(np.sort(volume.places[start:end])))
+    distinct = pc.unique(pa.chunked_array(texts, pa.large_string()))
+    write_arrays(place.folder / f"{name}.volume", volume_of(0, distinct, digests(distinct)).arrays(), durable=False)
+    return len(distinct)
 
 
 def dictionary(place: Place, ranges: Sequence[str], sizes: Sequence[int]) -> tuple[str, Sum]:
