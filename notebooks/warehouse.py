@@ -60,7 +60,7 @@ def choose_a_token(warehouse, mo):
 
 @app.cell
 def draw_the_map(warehouse, mo, token):
-    from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
+    from holderlake.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
     where = "WHERE chain = ? AND token_address = ?"
     newest = warehouse.arrow(f"SELECT max(timestamp) AS as_of FROM maps {where}", token.value)["as_of"][0].as_py()

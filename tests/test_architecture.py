@@ -38,12 +38,13 @@ LIBRARY = {
     "engine": {"contract", "storage", "http"},
     "cluster": {"contract", "engine", "storage"},
     "entities": {"contract", "engine", "storage", "cluster"},
-    "service": {"signals", "contract", "engine", "storage", "settings", "entities"},
+    "service": {"signals", "contract", "engine", "storage", "settings", "entities", "pictures"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
-    "export": {"contract", "storage", "warehouse", "console", "service"},
+    "pictures": {"contract"},
+    "export": {"contract", "storage", "warehouse", "console", "pictures"},
     "explorer": {"signals", "contract", "warehouse", "engine", "service"},
     "iceberg": {"contract", "storage", "lake", "workspace"},
-    "mcp": {"signals", "contract", "warehouse", "service"},
+    "mcp": {"signals", "contract", "warehouse", "export", "pictures"},
     "maintenance": {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
         *("console", "engine"),
@@ -67,32 +68,39 @@ LIBRARY = {
         )
     },
 }
-"""What each room of the library may import from the others, and each may import ``units`` and ``extras``."""
-LIBRARY["dagster"] = {*LIBRARY}
-LIBRARY["doctor"] = {*LIBRARY}
-LIBRARY["cli"] = {*LIBRARY}
+"""The packages and modules that each one of the library may import, besides ``units`` and ``extras``."""
+TOPMOST = ("dagster", "doctor", "cli")
+for _name in TOPMOST:
+    LIBRARY[_name] = {*LIBRARY}
 APPLICATION = {"resources": set(), "assets": {"resources"}, "pipelines": {"resources", "assets"}}
 
 
-@pytest.mark.parametrize("room", LIBRARY)
-def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
-    for module in _modules(f"holderlake.{room}"):
-        found = {name.split(".")[1] for name in _imports(module) if name.startswith("holderlake.")}
-        strangers = found - LIBRARY[room] - {room, "units", "extras"}
-        assert not strangers, f"{module} imports {strangers}"
+@pytest.mark.parametrize("package", LIBRARY)
+def test_a_package_imports_only_the_packages_below_it(package: str) -> None:
+    for module in _modules(f"holderlake.{package}"):
+        imported = {name.split(".")[1] for name in _imports(module) if name.startswith("holderlake.")}
+        refused = imported - LIBRARY[package] - {package, "units", "extras"}
+        assert not refused, f"{module} imports {refused}"
+
+
+@pytest.mark.parametrize("package", [name for name in LIBRARY if name not in TOPMOST])
+def test_no_package_may_import_what_it_does_not(package: str) -> None:
+    imports = {name for module in _modules(f"holderlake.{package}") for name in _imports(module)}
+    unused = LIBRARY[package] - {name.split(".")[1] for name in imports if name.startswith("holderlake.")}
+    assert not unused
 
 
 @pytest.mark.parametrize("package", APPLICATION)
 def test_the_application_imports_the_library_and_never_backwards(package: str) -> None:
     for module in _modules(package):
-        found = {name.split(".")[0] for name in _imports(module)}
-        strangers = (found & {*APPLICATION, "tests"}) - APPLICATION[package] - {package}
-        assert not strangers, f"{module} imports {strangers}"
+        imported = {name.split(".")[0] for name in _imports(module)}
+        refused = (imported & {*APPLICATION, "tests"}) - APPLICATION[package] - {package}
+        assert not refused, f"{module} imports {refused}"
 
 
-def test_only_the_topmost_rooms_of_the_library_import_dagster() -> None:
+def test_only_the_topmost_packages_of_the_library_import_dagster() -> None:
     for module in _modules("holderlake"):
-        if not module.startswith(("holderlake.dagster", "holderlake.doctor", "holderlake.cli")):
+        if not module.startswith(tuple(f"holderlake.{name}" for name in TOPMOST)):
             assert not any(name.split(".")[0] == "dagster" for name in _imports(module)), module
 
 
@@ -102,10 +110,10 @@ def test_modules_and_packages_import_each_other_without_circles(package: str) ->
     for parent in {package, *(name for name in _modules(package) if _is_package(name))}:
         children: dict[str, set[str]] = {}
         for module in modules:
-            own = _child(parent, module)
-            if own:
-                found = {_child(parent, name) for name in _imports(module)}
-                children.setdefault(own, set()).update(one for one in found if one and one != own)
+            child = _child(parent, module)
+            if child:
+                imported = {_child(parent, name) for name in _imports(module)}
+                children.setdefault(child, set()).update(name for name in imported if name and name != child)
         assert not _circle(children), f"in {parent}: {_circle(children)}"
 
 
@@ -129,19 +137,19 @@ def _child(parent: str, module: str) -> str | None:
 def _imports(module: str) -> frozenset[str]:
     path = ROOT / module.replace(".", "/")
     file = path / "__init__.py" if _is_package(module) else path.with_suffix(".py")
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(found)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(names)
 
 
 def _circle(children: dict[str, set[str]]) -> list[str]:
     """The names that are left when those that import nothing that is left are taken away again and again."""
     left = dict(children)
-    while free := [name for name, found in left.items() if not found & set(left)]:
+    while free := [name for name, imported in left.items() if not imported & set(left)]:
         for name in free:
             del left[name]
     return sorted(left)

@@ -20,8 +20,8 @@ from typing import Final
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
-from holderlake.warehouse.token_history import Period, token_history
+from holderlake.export.token_history import Period, token_history
+from holderlake.pictures.drawing.draw import Theme, TokenTitle, draw_map
 from holderlake.warehouse.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1] / "images"

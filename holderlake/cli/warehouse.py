@@ -130,9 +130,9 @@ def report(
 
     Example: holderlake report eth 0x6ba6f2207e343923ba692e5cae646fb0f566db8d --from 2025-01-01
     """
+    from holderlake.export.token_history import Period
     from holderlake.export.token_report import write_report
     from holderlake.storage.names import file_name_part
-    from holderlake.warehouse.token_history import Period
 
     token = shared.token_address(chain, token)
     since = datetime.min if start is None else parse_when(start)

@@ -24,7 +24,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator
 
-from holderlake.warehouse.token_history import Period, token_history
+from holderlake.export.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ import pyarrow as pa
 from holderlake.contract.text import printable
 from holderlake.export.history_plots import DARK, LIGHT, MEASURES, NARROW, PLOTS, TITLES, WIDTH, plot
 from holderlake.export.html import html_page, number, percent, short
+from holderlake.export.token_history import Period, TokenHistory, token_history
 from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
-from holderlake.warehouse.token_history import Period, TokenHistory, token_history
 from holderlake.warehouse.warehouse import Warehouse
 
 _FIGURES: Final = (
@@ -254,7 +254,7 @@ def plots_of(content: Content) -> dict[str, Picture]:
 
 def maps_of(content: Content) -> dict[datetime, Picture]:
     """Return pictures (bubble maps) of the report's first and last map, by instant."""
-    from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
+    from holderlake.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
     pictures = {}
     for at, tables in content.maps.items():

@@ -32,16 +32,16 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holderlake.contract.text import printable
+from holderlake.export.token_history import Period, token_history
 from holderlake.mcp import questions
 from holderlake.mcp.answers import UNTRUSTED, Answer, answer_question
 from holderlake.mcp.questions import token_condition
 from holderlake.mcp.sandbox import Bounds, Refused, Sandbox
 from holderlake.mcp.spending import FetchPlan, Spending
-from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
+from holderlake.pictures.drawing.draw import Theme, TokenTitle, draw_map
 from holderlake.signals import handling, until_stopped
 from holderlake.units import counted
 from holderlake.warehouse.schema import quoted
-from holderlake.warehouse.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 INSTRUCTIONS: Final = f"""

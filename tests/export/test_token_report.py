@@ -30,11 +30,11 @@ from holderlake.engine.store.store import Store
 from holderlake.explorer.answers import history
 from holderlake.explorer.published import Published
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, draw_shares, followed, plot
+from holderlake.export.token_history import Period, token_history
 from holderlake.export.token_report import write_report
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.settings import Settings
-from holderlake.warehouse.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Endpoint, Workspace
 from tests.browser import chromium, opened_browser

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from holderlake.contract.models import Address, ChainId, PlainInteger, Screenshot
 from holderlake.contract.requests import ScreenshotRequest
+from holderlake.pictures.drawing.colours import Theme
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.queries import PathToken
@@ -16,7 +17,6 @@ from holderlake.service.api.screenshots import MEDIA_TYPES, PICTURES, Form, Pict
 from holderlake.service.cache import matches
 from holderlake.service.errors import ServiceError
 from holderlake.service.output.openapi import ANY_REQUEST, described, error_responses, headers, invalid, unchanged
-from holderlake.service.pictures.drawing.colours import Theme
 
 router = APIRouter(tags=["tokens"])
 metered = APIRouter(tags=["tokens"], route_class=MeteredRoute)

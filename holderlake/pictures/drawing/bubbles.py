@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from holderlake.service.pictures.drawing.canvas import Point
-from holderlake.service.pictures.drawing.colours import mixed, quiet_on, text_on
-from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.drawing.text import broken, display_name, percent, printable, shortened, width
-from holderlake.service.pictures.scene import Node
+from holderlake.pictures.drawing.canvas import Point
+from holderlake.pictures.drawing.colours import mixed, quiet_on, text_on
+from holderlake.pictures.drawing.sheet import Sheet
+from holderlake.pictures.drawing.text import broken, display_name, percent, printable, shortened, width
+from holderlake.pictures.scene import Node
 
 
 def draw_bubbles(sheet: Sheet) -> None:

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from holderlake.service.pictures.drawing.bubbles import draw_bubbles
-from holderlake.service.pictures.drawing.canvas import Canvas, Form, drawing
-from holderlake.service.pictures.drawing.colours import COLOURS, Theme
-from holderlake.service.pictures.drawing.header import TokenTitle, draw_figures, draw_title
-from holderlake.service.pictures.drawing.legend import draw_lists_and_legend
-from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.layout.bubbles import place
-from holderlake.service.pictures.layout.page import page_of
-from holderlake.service.pictures.scene import scene_of
+from holderlake.pictures.drawing.bubbles import draw_bubbles
+from holderlake.pictures.drawing.canvas import Canvas, Form, drawing
+from holderlake.pictures.drawing.colours import COLOURS, Theme
+from holderlake.pictures.drawing.header import TokenTitle, draw_figures, draw_title
+from holderlake.pictures.drawing.legend import draw_lists_and_legend
+from holderlake.pictures.drawing.sheet import Sheet
+from holderlake.pictures.layout.bubbles import place
+from holderlake.pictures.layout.page import page_of
+from holderlake.pictures.scene import scene_of
 
 __all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
 

@@ -15,9 +15,9 @@ from typing import Final
 import networkx as nx
 import numpy as np
 
-from holderlake.service.pictures.layout.page import Area
-from holderlake.service.pictures.layout.simulation import Floats, Indices, Points, Simulation
-from holderlake.service.pictures.scene import Scene
+from holderlake.pictures.layout.page import Area
+from holderlake.pictures.layout.simulation import Floats, Indices, Points, Simulation
+from holderlake.pictures.scene import Scene
 
 _FILL: Final = 0.68
 """Part of the frame's area (0 to 1) that bubbles and the gaps around them should cover."""

@@ -19,7 +19,7 @@ from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from holderlake.service.pictures.drawing import text as texts
+from holderlake.pictures.drawing import text as texts
 
 Form = Literal["png", "svg"]
 Point = tuple[float, float]

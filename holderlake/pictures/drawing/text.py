@@ -16,7 +16,7 @@ import matplotlib
 from matplotlib.font_manager import FontProperties, get_font
 from matplotlib.ft2font import LoadFlags
 
-from holderlake.service.pictures.scene import Node
+from holderlake.pictures.scene import Node
 from holderlake.units import percentage
 
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holderlake.service.pictures.drawing.canvas import Canvas, Point
-from holderlake.service.pictures.drawing.colours import Colours, contrast, mixed
-from holderlake.service.pictures.drawing.text import shortened
-from holderlake.service.pictures.layout.bubbles import Layout
-from holderlake.service.pictures.layout.page import Page
-from holderlake.service.pictures.scene import Node, Scene
+from holderlake.pictures.drawing.canvas import Canvas, Point
+from holderlake.pictures.drawing.colours import Colours, contrast, mixed
+from holderlake.pictures.drawing.text import shortened
+from holderlake.pictures.layout.bubbles import Layout
+from holderlake.pictures.layout.page import Page
+from holderlake.pictures.scene import Node, Scene
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from holderlake.contract.chains import KNOWN_CHAINS
-from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.drawing.text import instant, percent, printable, shortened, width
-from holderlake.service.pictures.scene import Scene
+from holderlake.pictures.drawing.sheet import Sheet
+from holderlake.pictures.drawing.text import instant, percent, printable, shortened, width
+from holderlake.pictures.scene import Scene
 from holderlake.units import counted
 
 FINEST: Final = 0.0001

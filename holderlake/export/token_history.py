@@ -1,4 +1,4 @@
-"""A token's history in a period: rows of the queries in the folder ``report_sql``, for the plots of ``export``."""
+"""A token's history in a period: rows of the queries in the folder ``report_sql``, for its report and plots."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ def token_history(warehouse: Warehouse, period: Period) -> Iterator[TokenHistory
 
 @cache
 def _sql(name: str) -> str:
-    return files("holderlake.warehouse").joinpath("report_sql", f"{name}.sql").read_text("utf-8")
+    return files("holderlake.export").joinpath("report_sql", f"{name}.sql").read_text("utf-8")

@@ -25,19 +25,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import TABLES, build
-from holderlake.contract.times import from_unix
-from holderlake.engine.maps.maps import map_as_of
-from holderlake.service.pictures.drawing.colours import COLOURS, Theme, contrast, mixed, quiet_on, text_on
-from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map
-from holderlake.service.pictures.drawing.text import percent, printable, shortened, width
-from holderlake.service.pictures.layout.bubbles import Layout, place
-from holderlake.service.pictures.layout.page import Area
-from holderlake.service.pictures.layout.simulation import Simulation
-from holderlake.service.pictures.scene import Figures, Line, Node, Scene, scene_of
+from holderlake.pictures.drawing.colours import COLOURS, Theme, contrast, mixed, quiet_on, text_on
+from holderlake.pictures.drawing.draw import TokenTitle, draw_map
+from holderlake.pictures.drawing.text import percent, printable, shortened, width
+from holderlake.pictures.layout.bubbles import Layout, place
+from holderlake.pictures.layout.page import Area
+from holderlake.pictures.layout.simulation import Simulation
+from holderlake.pictures.scene import Figures, Line, Node, Scene, scene_of
 from tests.examples import some
-from tests.service.conftest import DAY, World
 
 Link = tuple[int, int, int]
 Tables = dict[str, pa.Table]
@@ -311,7 +307,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 def test_another_process_draws_same_bytes_without_pyplot() -> None:
     code = (
         "import hashlib, sys\n"
-        "from tests.service.test_pictures import CLUSTERED, draw\n"
+        "from tests.pictures.test_pictures import CLUSTERED, draw\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
         "print(hashlib.sha256(draw(CLUSTERED).encode()).hexdigest())"
     )
@@ -418,13 +414,6 @@ def test_time_nodes_of_clusters_are_drawn_between_their_users() -> None:
     assert scene.lines == (Line(3, 4, 1), Line(3, 5, 1), Line(4, 5, 1))
     assert "Exchange that holders used at the same time" in " ".join(texts_in(draw(without | added)))
     assert "Exchange that holders" not in " ".join(texts_in(draw(without)))
-
-
-def test_a_map_of_the_engine_is_drawn(world: World) -> None:
-    as_of = from_unix(world.begin + 10 * DAY)
-    tables = map_as_of(world.store, "eth", world.token, as_of, MapOptions(), computed_at=as_of)
-    texts = texts_in(draw(tables, TokenTitle("Alpha", "ALP", "eth", as_of)))
-    assert "6 of the 7 largest holders drawn, with 78.5% of supply" in texts
 
 
 @pytest.mark.parametrize(

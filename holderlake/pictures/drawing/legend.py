@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holderlake.service.pictures.drawing.canvas import Point
-from holderlake.service.pictures.drawing.header import FINEST
-from holderlake.service.pictures.drawing.sheet import Sheet
-from holderlake.service.pictures.drawing.text import broken, display_name, percent, shortened, width
-from holderlake.service.pictures.layout.bubbles import Layout
-from holderlake.service.pictures.layout.page import Area
+from holderlake.pictures.drawing.canvas import Point
+from holderlake.pictures.drawing.header import FINEST
+from holderlake.pictures.drawing.sheet import Sheet
+from holderlake.pictures.drawing.text import broken, display_name, percent, shortened, width
+from holderlake.pictures.layout.bubbles import Layout
+from holderlake.pictures.layout.page import Area
 from holderlake.units import counted
 
 _MOST_HOLDERS: Final = 10
