@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-ATTEMPTS: Final = 4
-"""Attempts for a failure that may pass, the first one included, unless a setting or an argument says otherwise."""
-
 
 @dataclass(frozen=True)
 class ErrorKind:

@@ -25,7 +25,6 @@ import stamina
 from pydantic import SecretStr
 
 from holderlake.contract import exact_json
-from holderlake.contract.errors import ATTEMPTS
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
@@ -111,10 +110,10 @@ class CallOptions:
 class ProviderClient:
     """Client that sends requests to one provider; an asynchronous context manager, for one event loop.
 
-    ``timeout``: seconds for one complete attempt. ``concurrency``: most calls at a time; ``limit`` adapts their number
-    to the provider's latency. ``first_wait``: seconds before the first retry; each further wait doubles.
-    ``rate_per_minute`` is only quoted in error messages: the ledger limits the rate. Raises ``ValueError`` for an
-    invalid base address or key.
+    ``timeout``: seconds for one complete attempt. ``attempts``: attempts for a failure that may pass, the first one
+    included. ``concurrency``: most calls at a time; ``limit`` adapts their number to the provider's latency.
+    ``first_wait``: seconds before the first retry; each further wait doubles. ``rate_per_minute`` is only quoted in
+    error messages: the ledger limits the rate. Raises ``ValueError`` for an invalid base address or key.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class ProviderClient:
         *,
         rate_per_minute: int = 10_000,
         timeout: float = 90.0,
-        attempts: int = ATTEMPTS,
+        attempts: int = 4,
         concurrency: int = 256,
         first_wait: float = 0.5,
         options: CallOptions | None = None,

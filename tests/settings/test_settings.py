@@ -7,15 +7,18 @@ import pickle
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holderlake.contract.models import TokenKey
+from holderlake.provider.client import ProviderClient
 from holderlake.settings import AddressSet, Settings, SettingsError, load_settings
 from holderlake.settings.cron import check_cron, interval_of
 from holderlake.settings.fields import Section
+from holderlake.settings.sections.provider import ProviderSettings
 
 SECRET = "hl_sekret_1234567890"
 Write = Callable[[str], Path]
@@ -67,6 +70,13 @@ def test_settings_have_defaults() -> None:
 def test_only_an_own_store_fills_the_details_of_holders_by_default(chosen: dict[str, Any], expected: bool) -> None:
     assert Settings(provider=chosen).holders.with_metadata is expected
     assert Settings(provider=chosen, holders={"with_metadata": not expected}).holders.with_metadata is not expected
+
+
+def test_a_client_without_settings_calls_as_one_with_default_settings() -> None:
+    client = {name: parameter.default for name, parameter in signature(ProviderClient).parameters.items()}
+    names = {"timeout": "timeout_seconds"} | {name: name for name in ("attempts", "concurrency", "rate_per_minute")}
+    settings = ProviderSettings()
+    assert {name: client[name] for name in names} == {name: getattr(settings, names[name]) for name in names}
 
 
 def test_all_files_are_under_home() -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from holderlake.contract.chains.addresses import parse_unplaced_address
-from holderlake.contract.errors import ATTEMPTS
 from holderlake.contract.models import ChainId, HolderLimit, TokenKey
 from holderlake.settings.fields import Addresses, HttpAddress, Section, distinct
 
@@ -26,9 +25,7 @@ class ProviderSettings(Section):
         default=True, description="Without `url`: compute maps and holders in one pass of the engine, without requests"
     )
     timeout_seconds: float = Field(default=90.0, gt=0, description="Longest wait for one answer")
-    attempts: int = Field(
-        default=ATTEMPTS, ge=1, description="Attempts for a failure that may pass, the first one included"
-    )
+    attempts: int = Field(default=4, ge=1, description="Attempts for a failure that may pass, the first one included")
     concurrency: int = Field(
         default=256, ge=1, description="Most calls at the same time; the provider's latency may lower the number"
     )
