@@ -24,14 +24,13 @@ from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 from holderlake.units import counted
-from holderlake.warehouse.connections import TEXT_TYPES, explained, one_read
+from holderlake.warehouse.connections import EXPORT_MEMORY, TEXT_TYPES, explained, one_read
 from holderlake.warehouse.warehouse import Warehouse
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
 
 _SPILL: Final = ".export-"
 _BATCH_ROWS: Final = 32_768
-_MEMORY: Final = "512MB"
 _FORMATS: Final[Mapping[str, type[Format]]] = {"parquet": Parquet, "csv": Csv, "arrow": Arrow, "xlsx": Excel}
 _SUFFIXES: Final[Mapping[str, FormatName]] = {
     ".parquet": "parquet",
@@ -189,7 +188,7 @@ def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConn
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
         locked(Path(spilled, SPILL_LOCK)),
-        warehouse.connect({"memory_limit": _MEMORY, "temp_directory": spilled}) as connection,
+        warehouse.connect({"memory_limit": EXPORT_MEMORY, "temp_directory": spilled}) as connection,
     ):
         yield connection
 

@@ -24,16 +24,11 @@ from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
 from holderlake.warehouse import schema
+from holderlake.warehouse.connections import BATCH_MEMORY, PARTITION_MEMORY
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
 """Most rows to sort at once."""
-_MEMORY: Final = "128MB"
-_MEMORY_OF_LARGE: Final = "256MB"
-"""DuckDB's memory limits: ``_MEMORY`` is for a batch of partitions.
-
-``_MEMORY_OF_LARGE`` is for a partition that is larger than a batch; it is sorted on disk.
-"""
 _FEW_INSTANTS: Final = 4
 """Fewest instants of a month and chain in one load. Rows of a smaller load are out of order (``_internal.mixed``)."""
 _DELETE: Final = """
@@ -107,7 +102,8 @@ class Loading:
         """Load the ``pending`` partitions in place of their older rows. ``links`` is an empty folder for hard links."""
         for batch in _batches(pending):
             rows = sum(map(_rows_to_sort, batch))
-            connection.execute(f"SET memory_limit = '{_MEMORY if rows <= _BATCH_ROWS else _MEMORY_OF_LARGE}'")
+            memory = BATCH_MEMORY if rows <= _BATCH_ROWS else PARTITION_MEMORY
+            connection.execute(f"SET memory_limit = '{memory}'")
             self._load_batch(connection, links, batch)
         for table in SIDE_TABLES:
             self._load_side_table(connection, links, table)

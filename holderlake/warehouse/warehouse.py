@@ -34,6 +34,7 @@ from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
 from holderlake.warehouse import comparisons, derived, schema, spending, transfers
 from holderlake.warehouse.connections import (
+    QUERY_MEMORY,
     REMEDY,
     DamagedWarehouse,
     WarehouseError,
@@ -53,7 +54,6 @@ from holderlake.warehouse.transfers import ReadTransfers
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
 
 _log = logging.getLogger(__name__)
-_MEMORY: Final = "256MB"
 _FORMAT: Final = "v1.5.0"
 """Format of the file: DuckDB 1.5.0 or later can open it. DuckDB 1.4 cannot read macros that contain WITH."""
 _REPAIRS: Final = 4
@@ -489,6 +489,6 @@ def _release_memory() -> None:
 @contextmanager
 def _writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with prepared(duckdb.connect(str(path), config={"storage_compatibility_version": _FORMAT})) as connection:
-        connection.execute(f"SET memory_limit = '{_MEMORY}'")
+        connection.execute(f"SET memory_limit = '{QUERY_MEMORY}'")
         connection.execute("SET threads = 1")  # each thread would hold a row group in memory
         yield connection

@@ -38,6 +38,7 @@ from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import FAILURES, Lake, Manifest
 from holderlake.units import counted
+from holderlake.warehouse.connections import QUERY_MEMORY
 from holderlake.warehouse.schema import files_sql, queries
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
@@ -54,7 +55,6 @@ _LISTS: Final = frozenset({"chains", "tokens", "holders", "map_nodes", "addresse
 _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10
-_MEMORY: Final = "256MB"
 _TABLE: Final = """
 CREATE TABLE {name} AS
 SELECT * RENAME (as_of AS timestamp)
@@ -204,7 +204,7 @@ def odd_rows(files: Mapping[str, Collection[tuple[str, Path]]]) -> pa.Table:
     """
     with (
         TemporaryDirectory(prefix="holderlake-") as spilled,
-        duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled}) as connection,
+        duckdb.connect(config={"memory_limit": QUERY_MEMORY, "temp_directory": spilled}) as connection,
     ):
         connection.execute("SET enable_progress_bar = false")
         for name, table in TABLES.items():
@@ -224,7 +224,7 @@ def odd_rows_loaded(warehouse: Warehouse, tables: Collection[str], manifests: Co
     )
     with (
         TemporaryDirectory(prefix="holderlake-") as spilled,
-        warehouse.connect({"memory_limit": _MEMORY, "temp_directory": spilled}) as connection,
+        warehouse.connect({"memory_limit": QUERY_MEMORY, "temp_directory": spilled}) as connection,
     ):
         connection.register("_examined", partitions)
         connection.register("_none", partitions.slice(0, 0))
