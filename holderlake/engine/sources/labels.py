@@ -37,11 +37,14 @@ ETH_LABELS: Final = 30
 EDINBURGH: Final = 20
 GRAPHSENSE: Final = 10
 
-_EXPLORERS: Final = {
-    **{"optimistic": "optimism", "bscscan": "bsc", "polygonscan": "polygon", "arbiscan": "arbitrum"},
-    **{"basescan": "base", "snowtrace": "avalanche", "snowscan": "avalanche", "gnosisscan": "gnosis"},
-    **{"etherscan": "eth"},
-}
+_EXPLORERS: Final = [
+    ("snowscan", "avalanche"),
+    *sorted(
+        ((chain.explorer.split(".")[0], chain.id) for chain in KNOWN_CHAINS.values() if chain.explorer),
+        key=lambda explorer: explorer[0] == "etherscan",  # the last one: other hosts end with this name too
+    ),
+]
+"""Pairs of a block explorer's name, which is a part of the names of its files, and its chain."""
 _NETWORKS: Final = {
     **{"ETH": "eth", "BEP20": "bsc", "MATIC": "polygon", "AVAX": "avalanche", "TRX": "tron", "SOL": "solana"},
 }
@@ -273,7 +276,7 @@ def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
 def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
     """Return the labels in an export of a block explorer. The chain is part of the file's name."""
     source = path.name.split(".")[0].removesuffix("_accounts")
-    chain = next((chain for name, chain in _EXPLORERS.items() if name in source.lower()), None)
+    chain = next((chain for name, chain in _EXPLORERS if name in source.lower()), None)
     entries = _Entries()
     for address, value in content.items():
         entry = entries.add(address, chain)
