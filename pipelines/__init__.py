@@ -1,1 +1,1 @@
-"""The Dagster application and the command line: definitions, jobs, schedules, sensors, and the commands."""
+"""This application's Dagster definitions, which ``workspace.yaml`` loads."""

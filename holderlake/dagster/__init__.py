@@ -1,6 +1,7 @@
 """Factories of Dagster assets, checks, partitions and resources, for this application and for your own projects.
 
-This is the only package of the library that imports Dagster. Jobs, schedules and sensors are in ``pipelines``.
+The modules ``jobs``, ``schedules``, ``sensors``, ``healing`` and ``followers`` automate this application, which
+``application`` assembles.
 """
 
 from holderlake.dagster.assets import stream_asset
