@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -12,6 +13,8 @@ import typer.main
 from docs.reference.pages import DECISIONS, FOLDER, PAGES
 from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
+from holderlake.dagster.jobs import all_jobs
+from holderlake.dagster.sensors import all_sensors
 from holderlake.engine.sources.files.transfers import FORMATS
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
@@ -103,6 +106,14 @@ def test_the_page_of_backfills_names_existing_settings_and_columns() -> None:
     (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     known = {*TABLES["revisions"].schema.names, "timestamp"}
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known
+
+
+@pytest.mark.parametrize(("declare", "kind"), [(all_jobs, "job"), (all_sensors, "sensor")])
+def test_the_page_of_dagster_lists_each_job_and_sensor(declare: Callable[[Settings], list[Any]], kind: str) -> None:
+    table = (FOLDER / "dagster.md").read_text().split(f"| {kind} | action |")[1].split("\n\n")[0]
+    cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    settings = Settings.model_validate({"sources": {"rpc": {"eth": {"endpoints": ["http://127.0.0.1:1"]}}}})
+    assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(one.name for one in declare(settings))
 
 
 def test_the_page_of_alerts_names_every_rule_and_existing_settings() -> None:

@@ -21,6 +21,7 @@ from pydantic_core import PydanticUndefined
 
 from docs.reference.page_types import page_types
 from docs.reference.plots import plots
+from docs.reference.python_api import python_page
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
@@ -289,6 +290,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands_page,
     "sql.md": sql_page,
     "formats.md": formats_page,
+    "python.md": python_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
     "../web/src/columns.ts": page_types,
 }
