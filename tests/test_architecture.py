@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ LIBRARY = {
     "errors": {"settings", "storage", "provider", "lake", "warehouse", "engine"},
     "client": {"contract", "provider"},
     "ingest": {"signals", "contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
-    "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest", "console"},
+    "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest"},
     "healing": {
         *("contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"),
         *("ingest", "backfill"),
@@ -50,22 +51,8 @@ LIBRARY = {
         *("console", "engine"),
     },
     "local": {
-        *(
-            "signals",
-            "contract",
-            "engine",
-            "service",
-            "settings",
-            "provider",
-            "lake",
-            "warehouse",
-            "workspace",
-            "console",
-            "errors",
-            "storage",
-            "http",
-            "alerts",
-        )
+        *("signals", "contract", "storage", "http", "settings", "provider", "lake", "warehouse", "workspace", "alerts"),
+        *("engine", "service"),
     },
 }
 """The packages and modules that each one of the library may import, besides ``units`` and ``extras``."""
@@ -88,6 +75,13 @@ def test_no_package_may_import_what_it_does_not(package: str) -> None:
     imports = {name for module in _modules(f"holderlake.{package}") for name in _imports(module)}
     unused = LIBRARY[package] - {name.split(".")[1] for name in imports if name.startswith("holderlake.")}
     assert not unused
+
+
+def test_only_the_topmost_packages_print_more_than_progress() -> None:
+    for name in {*LIBRARY} - {*TOPMOST, "console"}:
+        for module in _modules(f"holderlake.{name}"):
+            printed = set(re.findall(r"\bconsole\.(\w+)", _file(module).read_text()))
+            assert printed <= {"progress"}, module
 
 
 @pytest.mark.parametrize("package", APPLICATION)
@@ -128,6 +122,11 @@ def _is_package(module: str) -> bool:
     return (ROOT / module.replace(".", "/") / "__init__.py").exists()
 
 
+def _file(module: str) -> Path:
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if _is_package(module) else path.with_suffix(".py")
+
+
 def _child(parent: str, module: str) -> str | None:
     """The module or package directly below ``parent`` that ``module`` is part of."""
     return module.removeprefix(f"{parent}.").split(".")[0] if module.startswith(f"{parent}.") else None
@@ -135,10 +134,8 @@ def _child(parent: str, module: str) -> str | None:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    path = ROOT / module.replace(".", "/")
-    file = path / "__init__.py" if _is_package(module) else path.with_suffix(".py")
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(ast.parse(_file(module).read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -12,8 +12,9 @@ from typing import Final
 from holderlake import console
 from holderlake.backfill.paused import forget_paused, paused_backfills
 from holderlake.backfill.plan import make_plan
-from holderlake.backfill.report import plan_markdown, plan_report
+from holderlake.backfill.report import plan_markdown
 from holderlake.cli.outcome import Outcome
+from holderlake.cli.plan_report import plan_report
 from holderlake.contract.times import parse_when
 from holderlake.dagster.launch import dagster_instance, fill
 from holderlake.ingest.run import cancelling, check_before_run, ingest

@@ -31,9 +31,10 @@ def delete_expired_data(
 
     Example: HOLDERLAKE_RETENTION__ARCHIVE=180d holderlake delete expired --without-rebuild --yes
     """
+    from holderlake.cli.home_reports import retention_report
     from holderlake.dagster.history import expired_runs
     from holderlake.dagster.launch import dagster_instance, own_dagster_home
-    from holderlake.maintenance.retention import delete_expired, expired, retention_report
+    from holderlake.maintenance.retention import delete_expired, expired
 
     workspace = shared.reading()
     folder, age = workspace.settings.dagster_home, workspace.settings.retention.history
@@ -64,7 +65,7 @@ def delete_quarantined_files(yes: Yes = False, json: Json = False) -> None:
 
     Example: holderlake delete quarantine --yes
     """
-    from holderlake.local.store_care import delete_quarantine
+    from holderlake.cli.store_care import delete_quarantine
 
     delete_quarantine(shared.settings(), yes, json)
     if not yes:
@@ -103,7 +104,7 @@ def delete_balances(chain: TokenChain, token: TokenAddress, yes: Yes = False, js
 
     Example: holderlake delete balances eth 0x6ba6f2207e343923ba692e5cae646fb0f566db8d --yes
     """
-    from holderlake.local.opening_balances import delete_opening_balances
+    from holderlake.cli.opening_balances import delete_opening_balances
 
     delete_opening_balances(shared.settings(), chain, shared.token_address(chain, token), yes, json)
     if not yes:

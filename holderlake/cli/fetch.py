@@ -100,7 +100,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     """
     from holderlake.backfill.instants import chosen_instants
     from holderlake.backfill.plan import make_plan
-    from holderlake.backfill.report import plan_report
+    from holderlake.cli.plan_report import plan_report
 
     workspace = shared.workspace()
     plan_instants = chosen_instants(start, end, every, instants)
@@ -185,12 +185,13 @@ def retry_failures(
 
     Example: holderlake retry-failures --chain eth
     """
-    from holderlake.maintenance.retry import failures, report_retried, retry
+    from holderlake.cli.home_reports import retry_report
+    from holderlake.maintenance.retry import failures, retry
 
     workspace = shared.workspace()
     workspace.check()
     report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), pay_again)
-    report_retried(report, json)
+    retry_report(report, json)
     if report.failed or report.left:
         raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)
 

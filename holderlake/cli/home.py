@@ -37,7 +37,8 @@ def backup_home(
 
     Example: holderlake home backup /mnt/backups --verify
     """
-    from holderlake.maintenance.backup.backup import backup, backup_report, verify_backups
+    from holderlake.cli.home_reports import backup_report
+    from holderlake.maintenance.backup.backup import backup, verify_backups
 
     if not verify:
         report = backup(shared.reading(), folder)
@@ -68,7 +69,8 @@ def restore_home(
 
     Example: HOLDERLAKE_HOME=restored holderlake home restore /mnt/backups
     """
-    from holderlake.maintenance.backup.restore import restore, restore_report
+    from holderlake.cli.home_reports import restore_report
+    from holderlake.maintenance.backup.restore import restore
 
     report = restore(shared.reading(), folder, backup)
     restore_report(report, json)
@@ -82,8 +84,9 @@ def upgrade_home(yes: Yes = False, json: Json = False) -> None:
 
     Example: holderlake home upgrade --yes
     """
+    from holderlake.cli.home_reports import upgrade_report
     from holderlake.dagster.history_steps import history_steps
-    from holderlake.maintenance.upgrade import plan, plan_report, upgrade
+    from holderlake.maintenance.upgrade import plan, upgrade
 
     workspace = shared.reading()
     home = workspace.settings.home
@@ -95,13 +98,13 @@ def upgrade_home(yes: Yes = False, json: Json = False) -> None:
 
     steps = plan(workspace, dagster_steps)
     if not steps or not (json and yes):
-        plan_report(steps, home, json, done=False)
+        upgrade_report(steps, home, json, done=False)
     if not steps:
         return
     if not yes:
         shared.say_not_done("upgraded")
         return
-    plan_report(upgrade(workspace, dagster_steps), home, json, done=True)
+    upgrade_report(upgrade(workspace, dagster_steps), home, json, done=True)
 
 
 @app.command("rebuild")
@@ -125,9 +128,10 @@ def rebuild_home(
 
     Example: holderlake home rebuild --damaged --dry-run
     """
+    from holderlake.cli.home_reports import rebuild_report, repair_report
     from holderlake.doctor.file_checks import set_databases_aside
-    from holderlake.maintenance.rebuild import rebuild, report_rebuilt, survey
-    from holderlake.maintenance.repair import repair_command
+    from holderlake.maintenance.rebuild import rebuild, survey
+    from holderlake.maintenance.repair import repair_home
 
     workspace = shared.reading()
     if partition or damaged:
@@ -135,12 +139,13 @@ def rebuild_home(
             raise ValueError("--partition, --damaged and --provider cannot be combined: give one of them")
         for message in set_databases_aside(workspace) if damaged and not dry_run else ():
             console.err.print(message, soft_wrap=True)
-        repaired = repair_command(workspace, partition or (), dry_run, json)
+        repaired = repair_home(workspace, partition or (), dry_run)
+        repair_report(repaired, json)
         if not repaired.is_complete:
             raise typer.Exit(ExitCode.SOME_FAILED if repaired.repaired else ExitCode.NOTHING_DONE)
         return
     report = survey(workspace, provider) if dry_run else rebuild(workspace, provider)
-    report_rebuilt(report, json, dry_run)
+    rebuild_report(report, json, dry_run)
     if not report.is_whole:
         raise typer.Exit(ExitCode.SOME_FAILED if report.partitions else ExitCode.NOTHING_DONE)
 
@@ -151,7 +156,7 @@ def show_archive(json: Json = False) -> None:
 
     Example: holderlake home archive
     """
-    from holderlake.maintenance.prune import archive_report
+    from holderlake.cli.home_reports import archive_report
 
     archive_report(shared.reading().archive, json)
 

@@ -82,9 +82,9 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake import files export.csv --chain eth --map value=amount --set token_standard=erc721
     """
+    from holderlake.cli.import_files import Reading, import_paths
     from holderlake.engine.sources.files.mapping import ColumnMap, parse_map, read_map
     from holderlake.engine.sources.files.transfers import FileOptions
-    from holderlake.local.imports import Reading, import_paths
 
     file_map = read_map(map_file) if map_file else ColumnMap()
     column_map = parse_map(mapped or (), constants or ()).over(file_map)
@@ -149,11 +149,10 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake import node --chain eth --all-tokens --follow
     """
+    from holderlake.cli.import_nodes import follow_nodes, import_blocks
+    from holderlake.cli.verify_nodes import verify_with_nodes
     from holderlake.contract.times import parse_when
     from holderlake.local.nodes.connection import ImportOptions
-    from holderlake.local.nodes.follow import follow_nodes
-    from holderlake.local.nodes.imports import import_from_nodes
-    from holderlake.local.nodes.verify import verify_with_nodes
 
     options = ImportOptions(
         chain_typed(chain),
@@ -177,7 +176,7 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
     if follow:
         follow_nodes(shared.reading(), urls or [], options, json)
     else:
-        import_from_nodes(shared.settings(), urls or [], options, json)
+        import_blocks(shared.settings(), urls or [], options, json)
     try:
         if verify:
             verify_with_nodes(shared.settings(), urls or [], options, repairs=False, as_json=json)
@@ -203,15 +202,15 @@ def import_portal(
 
     Example: holderlake import portal https://portal.sqd.dev/datasets/ethereum-mainnet --chain eth --all-tokens
     """
+    from holderlake.cli.import_nodes import import_blocks
     from holderlake.local.nodes.connection import ImportOptions
-    from holderlake.local.nodes.imports import import_from_nodes
 
     if chain is None:
         raise typer.BadParameter("a portal does not name its chain; add for example --chain eth", param_hint="--chain")
     options = ImportOptions(
         chain_typed(chain), token or [], all_tokens, from_block=from_block, to_block=to_block, is_portal=True
     )
-    import_from_nodes(shared.settings(), [url], options, json)
+    import_blocks(shared.settings(), [url], options, json)
     _finish(json)
 
 
@@ -238,9 +237,9 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake import balances holders.json --rows data.holders --map balance=amount --at 2026-05-01
     """
+    from holderlake.cli import opening_balances
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map
-    from holderlake.local import opening_balances
 
     second = to_unix(parse_when(at)) if at else None
     options = BalanceOptions(
@@ -264,7 +263,7 @@ def import_labels(files: Annotated[list[Path], typer.Argument(help="Label files.
 
     Example: holderlake import labels labels/*.csv
     """
-    from holderlake.local.imports import label_paths
+    from holderlake.cli.import_files import label_paths
 
     label_paths(shared.settings(), files, json)
     _finish(json)
@@ -299,8 +298,8 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake import verify --chain eth --ranges 20 --repair
     """
+    from holderlake.cli.verify_nodes import verify_with_nodes
     from holderlake.local.nodes.connection import ImportOptions
-    from holderlake.local.nodes.verify import verify_with_nodes
 
     options = ImportOptions(
         chain_typed(chain),

@@ -67,9 +67,13 @@ def move_lake(json: Json = False) -> None:
 
     Example: HOLDERLAKE_LAKE__URL=s3://bucket/lake holderlake lake move
     """
-    from holderlake.maintenance.move import move_command
+    from holderlake.cli.home_reports import moved_report
+    from holderlake.maintenance.move import move_home
 
-    if not move_command(shared.reading(), json):
+    workspace = shared.reading()
+    report = move_home(workspace)
+    moved_report(report, workspace, json)
+    if report.refused:
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 

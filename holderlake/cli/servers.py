@@ -36,7 +36,7 @@ def serve(
     from holderlake.local.serve import serve as run_service
 
     settings = shared.settings().with_service(host=host, port=port, processes=processes, log=log)
-    raise typer.Exit(run_service(settings, sample))
+    raise typer.Exit(run_service(settings, sample, partial(console.err.print, soft_wrap=True)))
 
 
 def explore(
@@ -57,7 +57,7 @@ def explore(
     """
     from holderlake.explorer.app import PageOptions
     from holderlake.explorer.app import serve as serve_page
-    from holderlake.local.imports import name_address
+    from holderlake.local.store import name_address
 
     workspace = shared.reading()
     page, provider = workspace.settings.explorer, workspace.settings.provider

@@ -32,7 +32,7 @@ def index_tokens(
 
     Example: holderlake store index eth native --remove
     """
-    from holderlake.local.indexed_tokens import change_index, list_index
+    from holderlake.cli.indexed_tokens import change_index, list_index
 
     if tokens and chain:
         change_index(shared.settings(), chain, tokens, remove, json)
@@ -55,8 +55,8 @@ def list_negative_balances(
 
     Example: holderlake store negative-balances eth native --at 2026-05-01
     """
+    from holderlake.cli.negative_balances import report_negative_balances
     from holderlake.contract.times import parse_when
-    from holderlake.local.negative_balances import report_negative_balances
 
     report_negative_balances(shared.settings(), chain, token, parse_when(at), json)
 
@@ -151,7 +151,7 @@ def store_verify(json: Json = False) -> None:
 
     Example: holderlake store verify
     """
-    from holderlake.local.store_care import verify_store
+    from holderlake.cli.store_care import verify_store
 
     verify_store(shared.settings(), json)
 
@@ -162,6 +162,6 @@ def store_rebuild(json: Json = False) -> None:
 
     Example: holderlake store rebuild
     """
-    from holderlake.local.store_care import rebuild_store
+    from holderlake.cli.store_care import rebuild_store
 
     rebuild_store(shared.settings(), json)

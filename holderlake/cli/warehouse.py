@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -16,7 +16,14 @@ from holderlake.contract.times import parse_end, parse_when, utc_now
 from holderlake.units import counted
 
 if TYPE_CHECKING:
+    from holderlake.export.export import Exported
     from holderlake.workspace import Workspace
+
+_EXPORT_NOTES: Final = {
+    "sheets": "A sheet of Excel holds 1,048,576 rows, so the file has {} sheets.",
+    "as_text": "{:,} numbers have more digits than Excel's 15 and are stored as text, to stay exact.",
+    "defused": "{:,} texts that look like formulas got an apostrophe in front; --raw leaves it out.",
+}
 
 
 def sql(
@@ -106,13 +113,30 @@ def export(
     Example: holderlake export "FROM holder_changes('2025-01-01', '2026-01-01')" changes.csv
     """
     from holderlake.export.export import export as export_to
-    from holderlake.export.export import exported_report, format_of
+    from holderlake.export.export import format_of
 
     file_format = format_of(file, format)
     if raw and file_format != "csv":
         raise ValueError(f"--raw applies to CSV only, not to {file_format}: leave it out")
     done = export_to(shared.reading().warehouse, what, file.expanduser(), file_format, replace=force, raw=raw)
-    exported_report(done, json)
+    _exported_report(done, json)
+
+
+def _exported_report(exported: Exported, as_json: bool) -> None:
+    """Print the result of an export as a sentence or as JSON."""
+    from rich.filesize import decimal
+
+    if as_json:
+        overrides = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
+        console.as_json({**vars(exported), **overrides, "notes": dict(exported.notes)})
+        return
+    console.out.print(
+        f"{exported.path}: {counted(exported.rows, 'row')}, {exported.columns} columns, {decimal(exported.bytes)}, "
+        f"{exported.seconds:.1f} s.",
+    )
+    for name, sentence in _EXPORT_NOTES.items():
+        if exported.notes.get(name, 0) > (name == "sheets"):
+            console.out.print(sentence.format(exported.notes[name]))
 
 
 def report(

@@ -17,13 +17,11 @@ from typing import Final, Literal, get_args
 
 import duckdb
 import pyarrow as pa
-from rich.filesize import decimal
 
 from holderlake import console
 from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
-from holderlake.units import counted
 from holderlake.warehouse.connections import EXPORT_MEMORY, TEXT_TYPES, explained, one_read
 from holderlake.warehouse.warehouse import Warehouse
 
@@ -51,8 +49,8 @@ _NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 class Exported:
     """A file that was written. ``rows`` and ``columns`` are its numbers of rows and columns.
 
-    ``bytes`` is its size, ``seconds`` the time that the export took. ``notes`` has numbers for messages to the user, by
-    the keys of ``_NOTES``: for example, how many texts were changed.
+    ``bytes`` is its size, ``seconds`` the time that the export took. ``notes`` has the numbers of ``sheets``, of
+    numbers that were stored ``as_text``, and of ``defused`` texts, as far as the format has them.
     """
 
     path: Path
@@ -191,25 +189,3 @@ def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConn
         warehouse.connect({"memory_limit": EXPORT_MEMORY, "temp_directory": spilled}) as connection,
     ):
         yield connection
-
-
-def exported_report(exported: Exported, as_json: bool) -> None:
-    """Print the result of an export as a sentence or as JSON."""
-    if as_json:
-        overrides = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
-        console.as_json({**vars(exported), **overrides, "notes": dict(exported.notes)})
-        return
-    console.out.print(
-        f"{exported.path}: {counted(exported.rows, 'row')}, {exported.columns} columns, {decimal(exported.bytes)}, "
-        f"{exported.seconds:.1f} s.",
-    )
-    for name, sentence in _NOTES.items():
-        if exported.notes.get(name, 0) > (name == "sheets"):
-            console.out.print(sentence.format(exported.notes[name]))
-
-
-_NOTES: Final = {
-    "sheets": "A sheet of Excel holds 1,048,576 rows, so the file has {} sheets.",
-    "as_text": "{:,} numbers have more digits than Excel's 15 and are stored as text, to stay exact.",
-    "defused": "{:,} texts that look like formulas got an apostrophe in front; --raw leaves it out.",
-}

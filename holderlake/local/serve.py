@@ -14,7 +14,6 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holderlake import console
 from holderlake.engine.errors import EngineError
 from holderlake.engine.store.store import Store
 from holderlake.local.accounts import wait_for_keys
@@ -22,7 +21,7 @@ from holderlake.local.embedded import sample_store
 from holderlake.local.store import Say, open_own_store, open_store
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
-from holderlake.service.observability import Log, log_config
+from holderlake.service.observability import log_config
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings import Settings, load_settings
@@ -36,18 +35,23 @@ setting."""
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, sample: bool) -> int:
+def serve(settings: Settings, sample: bool, say: Say) -> int:
     """Run the HTTP service until SIGTERM or Ctrl-C, and return the exit code. With ``sample``, serve the sample world.
+
+    ``say`` shows a message to the user. If the log's format is JSON, messages are lines of the log instead.
 
     Raises the error that prevents the start.
     """
     section = settings.service
     log = section.log or ("text" if sys.stderr.isatty() else "json")
+    if log == "json":
+        logging.config.dictConfig(log_config(log))
+        say = _log.info
     sample_folder = sample_store(settings.home) if sample else None
     with until_stopped():
-        with _opened(settings, sample_folder, lambda text: _say(text, log)) as (store, keys):
+        with _opened(settings, sample_folder, say) as (store, keys):
             sockets = listen(section.host, section.port)
-            _say(_message(settings, store), log)
+            say(_message(settings, store))
             if section.processes == 1:
                 serve_app(create_app(store, keys, section), sockets, section, log)
         if section.processes > 1:
@@ -101,15 +105,6 @@ def _message(settings: Settings, store: Store) -> str:
         "(docs at /docs, health at /health and /ready, metrics at /metrics). "
         "Keys are made with 'holderlake keys create NAME'. Stop with Ctrl-C."
     )
-
-
-def _say(message: str, log: Log) -> None:
-    """Print a message on standard error. If ``log`` is "json", write it as a line of JSON instead."""
-    if log == "json":
-        logging.config.dictConfig(log_config(log))
-        _log.info(message)
-    else:
-        console.err.print(message, soft_wrap=True)
 
 
 def _export_options(settings: Settings, sample: Path | None) -> None:

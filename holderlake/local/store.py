@@ -6,6 +6,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from holderlake.engine.catalog.labels import AddressLabel
     from holderlake.engine.store.store import Store
+    from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,19 @@ def open_own_store(settings: Settings, say: Say | None = None) -> Store:
     return open_store(root, rules, limit, settings.engine.index_keys, say)
 
 
+def name_address(workspace: Workspace, address: str, name: str) -> None:
+    """Store the user's name of an address as a label of the user's own store, and load the warehouse.
+
+    An empty name removes it. The label comes before those of label files.
+    """
+    from holderlake.engine.records import Label
+    from holderlake.engine.sources.labels import HAND
+
+    with open_own_store(workspace.settings) as store:
+        store.add_labels([Label(address, None, "names given in the explorer", name or None, precedence=HAND + 1)])
+    workspace.warehouse.load(workspace.lake)
+
+
 def open_store(
     root: Path,
     rules: Rules | None,
@@ -57,13 +72,13 @@ def open_store(
     """Open a store with rules and indexed tokens (chain, address).
 
     If ``rules`` or ``index`` is None, those recorded in the store apply. If rules have changed since the last opening,
-    a message is given to ``say``; by default it is printed on standard error.
+    a message is given to ``say``; by default it is logged as a warning.
     """
     from holderlake.engine.store.store import Store
 
     store = Store(root, rules, memory_limit, index)
     if store.changed_rules:
-        (say or _print_error)(rules_changed(store.changed_rules))
+        (say or partial(_log.warning, "%s"))(rules_changed(store.changed_rules))
     return store
 
 
@@ -211,9 +226,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _print_error(text: str) -> None:
-    from holderlake import console
-
-    console.err.print(text, soft_wrap=True)

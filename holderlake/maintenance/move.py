@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import content
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -46,20 +44,3 @@ def move_home(workspace: Workspace) -> MovedHome:
     if not report.refused:
         workspace.note_moved()
     return report
-
-
-def move_command(workspace: Workspace, as_json: bool) -> bool:
-    """Move the home and print a report. Return False if a partition was not copied."""
-    report = move_home(workspace)
-    if as_json:
-        console.as_json(vars(report))
-        return not report.refused
-    for reason in report.refused:
-        console.err.print(f"Not copied: {reason}", soft_wrap=True)
-    console.out.print(
-        f"Copied {counted(report.segments, 'segment')} of the archive and "
-        f"{counted(report.partitions, 'partition')} to {workspace.lake.store.name}. The folders "
-        f"{workspace.settings.lake_folder} and {workspace.settings.archive} "
-        "are not used any more."
-    )
-    return not report.refused

@@ -6,17 +6,15 @@ A partition cannot be rebuilt from the archive after its answers are removed.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import unquote
 
-from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive, StoredAnswer
 from holderlake.archive.provenance import Commit
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import FAILURES
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -96,23 +94,6 @@ def prunable(workspace: Workspace, age: timedelta, only_superseded: bool = False
 def prune(archive: AnswerArchive, removable: Prunable) -> None:
     """Remove the answers of ``removable`` from the archive permanently."""
     archive.remove(removable.answers)
-
-
-def archive_report(archive: AnswerArchive, as_json: bool) -> None:
-    """Print the size of the archive."""
-    size, archive_shares = archive.size(), shares(archive)
-    if as_json:
-        console.as_json(asdict(size) | {"by": [asdict(share) for share in archive_shares]})
-        return
-    lines = [
-        (share.endpoint, share.month, share.answers, share.stored_bytes, share.superseded) for share in archive_shares
-    ]
-    columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
-    console.rows("The archive of answers", columns, lines)
-    console.out.print(
-        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {counted(size.damaged, 'damaged one')} "
-        "moved out."
-    )
 
 
 def _endpoint(answer: StoredAnswer) -> str:

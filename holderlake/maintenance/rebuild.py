@@ -35,7 +35,6 @@ from holderlake.maintenance.swap import (
     replace_partitions,
     writers_locked_out,
 )
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
@@ -414,40 +413,3 @@ class RebuildReport:
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain data."""
         return asdict(self) | {"whole": self.is_whole}
-
-
-def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
-    """Print the report of a rebuild, or of one that would be made (``dry_run``)."""
-    if as_json:
-        console.as_json(report.as_json() | {"dry_run": dry_run})
-        return
-    if report.rows:
-        console.rows("Rebuilt from the archive", ("table", "rows"), report.rows.items())
-    if report.kept:
-        console.out.print(f"Copied {counted(report.kept, 'partition')} of the local engine from the old lake.")
-    if report.computed:
-        console.out.print(f"Computed {report.computed:,} that the old lake lacks again, as of the same instants.")
-    if report.uncomputed:
-        console.err.print(
-            f"The rows of {counted(len(report.uncomputed), 'partition')} are missing ({report.uncomputed[0]}, …): "
-            "the old lake "
-            "lacks them, and the local engine that computed them is not available. Restore the [provider] settings of "
-            "that engine, with direct = true, and rebuild again.",
-            soft_wrap=True,
-        )
-    for name in report.carried:
-        console.out.print(f"Copied from the old lake, because the archive has no commit record of it: {name}")
-    for answer in report.missing:
-        fate = "the old lake's rows are kept" if answer.kept else "its rows are missing"
-        console.err.print(f"Not in the archive: {answer.endpoint} answer {answer.digest} of {answer.partition}; {fate}")
-    for name in report.damaged:
-        console.err.print(f"Damaged, so the rebuild left it out: {name}", soft_wrap=True)
-    if report.unnamed:
-        console.out.print(f"{report.unnamed:,} answers belong to no commit; they stay in the archive.")
-    did = "Would rebuild" if dry_run else "Rebuilt"
-    took = "" if dry_run else f", {report.seconds:.1f} s"
-    console.out.print(
-        f"{did} {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
-        f"and {counted(report.answers, 'answer')}: "
-        f"no call, 0 credits{took}."
-    )

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holderlake import console
 from holderlake.archive import provenance
 from holderlake.contract.times import parse_when, partition_text
 from holderlake.lake.damage import Damage, damaged_files, damages, unlisted
@@ -20,7 +19,6 @@ from holderlake.lake.manifests import Place
 from holderlake.maintenance.rebuild import Rebuild, RebuildReport
 from holderlake.maintenance.swap import only_rebuild, remove_folder
 from holderlake.storage.atomic_files import set_aside
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -55,10 +53,10 @@ def parse_place(text: str) -> Place:
     return family, chain, partition_text(parse_when(instant))
 
 
-def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: bool, as_json: bool) -> Repaired:
-    """Repair the named partitions, or all damaged ones if none is named; load the warehouse and print a report.
+def repair_home(workspace: Workspace, partitions: Sequence[str], dry_run: bool) -> Repaired:
+    """Repair the named partitions, or all damaged ones if none is named; load the warehouse.
 
-    With ``dry_run`` nothing is repaired: the report lists the damage only.
+    With ``dry_run`` nothing is repaired: the result lists the damage only.
     """
     if partitions:
         report = Repaired() if dry_run else repair(workspace, map(parse_place, partitions))
@@ -67,7 +65,6 @@ def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: boo
     if not dry_run:
         workspace.warehouse.set_damaged_aside()
         workspace.warehouse.load(workspace.lake)
-    report_repaired(report, as_json)
     return report
 
 
@@ -165,17 +162,3 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     report.repaired.append(name)
     report.incomplete += [f"{name}: {answer.endpoint} answer {answer.digest}" for answer in rebuilt.missing]
     report.incomplete += [f"{name}: {path}" for path in rebuilt.damaged]
-
-
-def report_repaired(report: Repaired, as_json: bool) -> None:
-    """Print the damage and the repaired partitions."""
-    if as_json:
-        console.as_json({**vars(report), "found": [str(damage) for damage in report.found]})
-        return
-    for damage in report.found:
-        console.err.print(str(damage), soft_wrap=True)
-    for name, reason in report.failed.items():
-        console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
-    for reason in report.incomplete:
-        console.err.print(f"Repaired with missing rows, because the archive lacks an answer: {reason}", soft_wrap=True)
-    console.out.print(f"{counted(len(report.repaired), 'partition')} repaired from the archive: no call, 0 credits.")

@@ -13,7 +13,6 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from holderlake import console
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import FAILURES
 from holderlake.lake.manifests import Manifest
@@ -155,28 +154,4 @@ def _failures(workspace: Workspace, oldest: datetime) -> Iterator[Expired]:
             "'holderlake retry-failures' no longer repeats these requests, but a later fetch of their partitions does",
             is_for_rebuild=False,
             delete=delete,
-        )
-
-
-def retention_report(expired_data: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
-    """Print ``expired_data`` and their loss, or after a deletion its ``result``."""
-    kept_kinds = [data.kind for data in result.kept] if result else []
-    if as_json:
-        plain = [{name: value for name, value in vars(data).items() if name != "delete"} for data in expired_data]
-        console.as_json(
-            {"found": plain, "deleted": [data.kind for data in result.deleted] if result else [], "kept": kept_kinds}
-        )
-        return
-    if not expired_data:
-        console.out.print("Nothing is old enough to delete; [retention] in holderlake.toml has the ages.", markup=False)
-        return
-    if result is None:
-        lines = [(data.kind, data.what, data.count, data.bytes, data.lost) for data in expired_data]
-        console.rows("Old enough to delete", ("kind", "what", "count", "bytes", "what is lost"), lines)
-        return
-    for data in result.deleted:
-        console.out.print(f"Deleted {data.count:,} {data.what}, {data.bytes:,} bytes.")
-    for data in result.kept:
-        console.err.print(
-            f"Kept {data.count:,} {data.what}: {data.lost}. --without-rebuild deletes them", soft_wrap=True
         )

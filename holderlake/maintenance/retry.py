@@ -7,16 +7,13 @@ again only with ``refresh``.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.provenance import UNREADABLE, Commit
-from holderlake.contract.prices import credits_text
 from holderlake.decoding.answers import PARTIAL
 from holderlake.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
 from holderlake.ingest.run import cancelling, check_free_space, ingest_partition
@@ -25,7 +22,6 @@ from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
 from holderlake.maintenance.replay import replay
 from holderlake.provider.errors import TransientError
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
@@ -122,28 +118,6 @@ def retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: boo
     report.landed = [failure for failure in report.retried if failure.name not in still]
     report.credits = _spent(workspace) - spent
     return report
-
-
-def report_retried(report: Retried, as_json: bool) -> None:
-    """Print the number of subjects that succeeded, and the subjects that failed again with the reason."""
-    if as_json:
-        console.as_json(report.as_json())
-        return
-    columns = ("family", "chain", "as of", "subject", "code", "reason")
-    for title, listed_failures in (
-        ("Failed again", report.failed),
-        ("Not retried, because the paid answer is unreadable (--pay-again pays for a new one)", report.left),
-    ):
-        if listed_failures:
-            console.rows(title, columns, ((*failure.name, failure.code, failure.reason) for failure in listed_failures))
-    by_code = Counter(failure.code for failure in report.landed)
-    codes = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
-    console.out.print(
-        f"Retried {counted(len(report.retried), 'failure')}: {len(report.landed):,} succeeded "
-        f"({codes}), {len(report.failed):,} "
-        f"failed again. {report.reread:,} were decoded again from the archive; {counted(report.calls, 'call')}, "
-        f"{credits_text(report.credits)} credits."
-    )
 
 
 async def _retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: bool, report: Retried) -> None:

@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -117,27 +117,3 @@ def _check_ledger(path: Path) -> None:
         raise explained(path, error, "'holderlake doctor' says how to repair it") from error
     if fault:
         raise DatabaseError(fault)
-
-
-def plan_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
-    """Print the steps with their files, bytes and seconds, and the disk space that they need."""
-    free = shutil.disk_usage(home).free
-    if as_json:
-        plain = [
-            {name: value for name, value in asdict(step).items() if name != "run"} | {"seconds": step.seconds}
-            for step in steps
-        ]
-        console.as_json({"steps": plain, "disk": most_disk(steps), "free": free, "done": done})
-        return
-    if not steps:
-        console.out.print(f"{home} has the formats of this version; there is nothing to upgrade.", soft_wrap=True)
-        return
-    lines = [(step.part, step.what, step.files, f"{step.bytes / 1e6:,.1f}", step.seconds) for step in steps]
-    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step", "files", "MB", "about s"), lines)
-    if not done:
-        console.out.print(
-            f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
-            f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
-            "make a copy: 'holderlake home backup FOLDER'.",
-            soft_wrap=True,
-        )

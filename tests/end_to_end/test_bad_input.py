@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import SecretStr
 
+from holderlake.cli.import_files import Reading, import_paths
 from holderlake.contract.requests import ChainsRequest
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
@@ -24,7 +25,6 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.lake.lake import LakeError
-from holderlake.local.imports import Reading, import_paths
 from holderlake.provider.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint

@@ -35,7 +35,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.local.store import stored_transfers
-from holderlake.maintenance.repair import repair_before_run, repair_command
+from holderlake.maintenance.repair import repair_before_run, repair_home
 from holderlake.provider.ledger.reports import ReportRow
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import AlertRule
@@ -102,7 +102,7 @@ def problems(workspace: Workspace) -> list[Finding]:
 def repair(workspace: Workspace) -> None:
     """Run ``holderlake home rebuild --damaged``."""
     set_databases_aside(workspace)
-    repair_command(workspace, (), dry_run=False, as_json=False)
+    repair_home(workspace, (), dry_run=False)
 
 
 def use(workspace: Workspace) -> None:

@@ -14,7 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake import console
 from holderlake.alerts.head import HeadAlerts
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.engine.errors import BadSource
@@ -29,9 +28,7 @@ from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected
 from holderlake.local.nodes.followers import Follower, read_state, state_file, write_state
 from holderlake.local.store import open_own_store, own_store_id
-from holderlake.signals import until_stopped
 from holderlake.storage.locks import locked
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _LOOK_SECONDS: Final = 0.5
@@ -67,31 +64,6 @@ class Callbacks:
     on_failure: Callable[[Exception, float | None], None] = lambda _error, _pause: None
 
 
-def follow_nodes(workspace: Workspace, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
-    """Import transfers as soon as the nodes have new blocks, until SIGTERM or Ctrl-C, and print a line for each import.
-
-    Blocks that the chain reorganised are rolled back and read again. Without ``confirmations``, the newest block counts
-    at once. The alert rules are evaluated as of each block. A failure that a retry may solve is printed, and the next
-    look follows after a pause of up to a minute. Raises ``SettingsError``, and ``RpcError`` for permanent failures.
-    """
-
-    def on_report(report: NodeReport) -> None:
-        if as_json:
-            console.as_json(report.plain(), one_line=True)
-        elif report.added or report.removed:
-            undone = f", {report.removed:,} undone by a reorganisation" if report.removed else ""
-            console.out.print(f"block {report.last_block:,}: {counted(report.added, 'row')}{undone}")
-
-    def on_failure(error: Exception, pause: float | None) -> None:
-        next_step = (
-            "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"
-        )
-        console.err.print(f"{error}; {next_step}", soft_wrap=True)
-
-    with until_stopped():
-        follow(workspace, urls, import_options, Callbacks(on_report, on_failure=on_failure))
-
-
 def follow(
     workspace: Workspace,
     urls: Sequence[str],
@@ -101,8 +73,10 @@ def follow(
 ) -> None:
     """Follow the head of a chain for ``seconds``, or without end if it is None.
 
-    Alerts of the settings' rules are found and sent. Raises ``BadSource`` if another process follows the chain, and the
-    errors of ``follow_nodes``.
+    Blocks that the chain reorganised are rolled back and read again. Without ``confirmations``, the newest block counts
+    at once. The alert rules are evaluated as of each block, and alerts sent. After a failure that a retry may solve,
+    the next look follows after a pause of up to a minute. Raises ``BadSource`` if another process follows the chain,
+    ``SettingsError``, and ``RpcError`` for permanent failures.
     """
     newest = replace(import_options, confirmations=import_options.confirmations or 0, to_block=None)
     _share_one_heap()

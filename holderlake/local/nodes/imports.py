@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from holderlake import console
-from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.sources.rpc.balances import BalancesRead
+from holderlake.contract.times import to_unix
 from holderlake.engine.sources.rpc.errors import Diverged, Refused, WrongChain
 from holderlake.engine.sources.rpc.node import first_block_from
 from holderlake.engine.sources.rpc.run import ChainImport, NodeReport, Progress
@@ -18,27 +16,18 @@ from holderlake.local.nodes.connection import ImportOptions, connected, endpoint
 from holderlake.local.store import open_own_store
 from holderlake.provider.local_engine import DayReport
 from holderlake.settings import Settings, SettingsError
-from holderlake.units import counted
 
 
-def import_from_nodes(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
-    """Import transfers from nodes into the user's own store, and print a report.
+def import_from_nodes(
+    settings: Settings, urls: Sequence[str], import_options: ImportOptions, on_progress: Callable[[Progress], None]
+) -> NodeReport:
+    """Import transfers from nodes into the user's own store.
 
     ``urls`` are addresses of nodes; if empty, those of the settings are used. Raises ``SettingsError`` if no node or
     token is named, and ``RpcError`` if the nodes fail.
     """
-    with open_own_store(settings) as store, console.progress("importing", 0) as bar:
-
-        def on_progress(progress: Progress) -> None:
-            rate = progress.logs / max(progress.seconds, 0.001)
-            note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
-            bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
-
-        report = asyncio.run(_import(settings, store, urls, import_options, on_progress))
-    if as_json:
-        console.as_json(report.plain())
-    else:
-        _print_report(report)
+    with open_own_store(settings) as store:
+        return asyncio.run(_import(settings, store, urls, import_options, on_progress))
 
 
 def import_day(settings: Settings, chain: str, day: str) -> DayReport:
@@ -96,56 +85,3 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
         selection = replace(to.selection, first_block=first_block, last_block=next_day_block - 1)
         report = await ChainImport(store, to.node, chain, selection, to.options).run()
     return report, next_day_block <= head and report.last_block == next_day_block - 1
-
-
-def _line(reading: BalancesRead) -> list[object]:
-    time = from_unix(reading.second)
-    return [reading.token, reading.block, time, reading.holders, reading.corrected, reading.unread]
-
-
-def _print_report(report: NodeReport) -> None:
-    columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
-    line = (
-        report.chain,
-        report.blocks,
-        report.last_block,
-        report.logs,
-        report.added,
-        report.removed,
-        report.requests,
-        round(report.seconds, 1),
-    )
-    console.rows("Imported", columns, [line])
-    if report.balances_read:
-        console.rows(
-            "Balances read",
-            ("token", "block", "time", "holders", "corrected", "no answer"),
-            (_line(reading) for reading in report.balances_read),
-        )
-    for reading in report.balances_read:
-        if (reading.unlisted or 0) > 0:
-            console.err.print(
-                f"{reading.unlisted:,} of the supply of {reading.token} at block {reading.block:,} is not held by any "
-                "address with a transfer.",
-                soft_wrap=True,
-            )
-    if report.reorgs:
-        console.err.print(
-            f"The chain was reorganised: {counted(report.removed, 'row')} from block "
-            f"{(report.undone_after or 0) + 1:,} on removed, and the node's rows were read again. Import files "
-            "that have rows of these blocks again.",
-            soft_wrap=True,
-        )
-    if report.conflicts:
-        console.err.print(
-            f"{counted(report.conflicts, 'row', 'differs')} from a stored row with the same key; the stored ones "
-            "were kept."
-        )
-    if report.passed_over:
-        console.err.print(f"Skipped {counted(report.passed_over, 'event')} that resemble transfers but are none.")
-    for notice in report.notices:
-        console.err.print(notice, soft_wrap=True)
-    for reason in report.rejected:
-        console.err.print(f"An endpoint was not used: {reason}")
-    if report.values_from == "receipts":
-        console.err.print("The node has no traces: transfers of the chain's coin by contracts are missing.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,6 @@ from holderlake.maintenance.backup.home import copy_home
 from holderlake.maintenance.swap import only_rebuild, recover
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _PARTIAL: Final = ".partial"
@@ -119,19 +118,3 @@ def _free_name(folder: Path, name: str) -> Path:
     """Return the path ``folder/name`` for a new backup; if it exists, with a number, as in ``name-2``."""
     paths = [folder / name, *(folder / f"{name}-{number}" for number in range(2, 1_000))]
     return next(path for path in paths if not path.exists())
-
-
-def backup_report(report: BackupReport, as_json: bool) -> None:
-    """Print the result of a backup."""
-    if as_json:
-        console.as_json(asdict(report))
-        return
-    for problem in report.problems:
-        console.err.print(f"Problem: {problem}", soft_wrap=True)
-    for part in report.elsewhere:
-        console.err.print(f"Not in this backup: {part}", soft_wrap=True)
-    console.out.print(
-        f"{report.folder}: {counted(report.files, 'file')}, {report.bytes / 1e6:,.1f} MB, of which "
-        f"{report.copied_bytes / 1e6:,.1f} MB are new since the backup before, in {report.seconds} s",
-        soft_wrap=True,
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,6 @@ from holderlake.maintenance.backup.elsewhere import missing_elsewhere
 from holderlake.maintenance.backup.files import HOME, LIST, STORE, Entry, copied, read_listing
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
-from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _COPYING: Final = ".restoring"
@@ -144,19 +143,3 @@ def _move_store(restored: Path, outside: Path) -> None:
             outside.rmdir()
         building.rename(outside)
     shutil.rmtree(restored)
-
-
-def restore_report(report: RestoreReport, as_json: bool) -> None:
-    """Print the result of a restore."""
-    if as_json:
-        console.as_json(asdict(report))
-        return
-    for problem in report.problems:
-        console.err.print(f"Problem at the time of the backup: {problem}", soft_wrap=True)
-    for part in report.missing:
-        console.err.print(f"Missing: {part}", soft_wrap=True)
-    console.out.print(
-        f"{report.home}: {counted(report.files, 'file')}, {report.bytes / 1e6:,.1f} MB as of {report.taken_at} UTC, in "
-        f"{report.seconds} s. Every file matches its checksum.",
-        soft_wrap=True,
-    )

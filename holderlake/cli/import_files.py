@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from holderlake import console
+from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
 from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import ImportReport, Label
+from holderlake.engine.records import ImportReport
 from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
-from holderlake.engine.sources.labels import HAND, read_labels
+from holderlake.engine.sources.labels import read_labels
 from holderlake.engine.sources.notices import (
     assumed_decimals,
     notices_of,
@@ -26,12 +27,10 @@ from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
-from holderlake.local.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
-from holderlake.workspace import Workspace
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "error")
@@ -203,16 +202,6 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
             soft_wrap=True,
         )
     _raise_failed(errors, len(paths))
-
-
-def name_address(workspace: Workspace, address: str, name: str) -> None:
-    """Store the user's name of an address as a label of the user's own store, and load the warehouse.
-
-    An empty name removes it. The label comes before those of label files.
-    """
-    with open_own_store(workspace.settings) as store:
-        store.add_labels([Label(address, None, "names given in the explorer", name or None, precedence=HAND + 1)])
-    workspace.warehouse.load(workspace.lake)
 
 
 def _each_file(

@@ -1,0 +1,215 @@
+"""Print what commands did to a home (backups, rebuilds, repairs, retries, deletions): tables and sentences, or JSON."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holderlake import console
+from holderlake.contract.prices import credits_text
+from holderlake.units import counted
+
+if TYPE_CHECKING:
+    from holderlake.archive.archive import AnswerArchive
+    from holderlake.maintenance.backup.backup import BackupReport
+    from holderlake.maintenance.backup.restore import RestoreReport
+    from holderlake.maintenance.move import MovedHome
+    from holderlake.maintenance.rebuild import RebuildReport
+    from holderlake.maintenance.repair import Repaired
+    from holderlake.maintenance.retention import Deleted, Expired
+    from holderlake.maintenance.retry import Retried
+    from holderlake.maintenance.upgrade import Step
+    from holderlake.workspace import Workspace
+
+
+def rebuild_report(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
+    """Print the report of a rebuild, or of one that would be made (``dry_run``)."""
+    if as_json:
+        console.as_json(report.as_json() | {"dry_run": dry_run})
+        return
+    if report.rows:
+        console.rows("Rebuilt from the archive", ("table", "rows"), report.rows.items())
+    if report.kept:
+        console.out.print(f"Copied {counted(report.kept, 'partition')} of the local engine from the old lake.")
+    if report.computed:
+        console.out.print(f"Computed {report.computed:,} that the old lake lacks again, as of the same instants.")
+    if report.uncomputed:
+        console.err.print(
+            f"The rows of {counted(len(report.uncomputed), 'partition')} are missing ({report.uncomputed[0]}, …): "
+            "the old lake "
+            "lacks them, and the local engine that computed them is not available. Restore the [provider] settings of "
+            "that engine, with direct = true, and rebuild again.",
+            soft_wrap=True,
+        )
+    for name in report.carried:
+        console.out.print(f"Copied from the old lake, because the archive has no commit record of it: {name}")
+    for answer in report.missing:
+        fate = "the old lake's rows are kept" if answer.kept else "its rows are missing"
+        console.err.print(f"Not in the archive: {answer.endpoint} answer {answer.digest} of {answer.partition}; {fate}")
+    for name in report.damaged:
+        console.err.print(f"Damaged, so the rebuild left it out: {name}", soft_wrap=True)
+    if report.unnamed:
+        console.out.print(f"{report.unnamed:,} answers belong to no commit; they stay in the archive.")
+    did = "Would rebuild" if dry_run else "Rebuilt"
+    took = "" if dry_run else f", {report.seconds:.1f} s"
+    console.out.print(
+        f"{did} {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
+        f"and {counted(report.answers, 'answer')}: "
+        f"no call, 0 credits{took}."
+    )
+
+
+def repair_report(report: Repaired, as_json: bool) -> None:
+    """Print the damage and the repaired partitions."""
+    if as_json:
+        console.as_json({**vars(report), "found": [str(damage) for damage in report.found]})
+        return
+    for damage in report.found:
+        console.err.print(str(damage), soft_wrap=True)
+    for name, reason in report.failed.items():
+        console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
+    for reason in report.incomplete:
+        console.err.print(f"Repaired with missing rows, because the archive lacks an answer: {reason}", soft_wrap=True)
+    console.out.print(f"{counted(len(report.repaired), 'partition')} repaired from the archive: no call, 0 credits.")
+
+
+def retry_report(report: Retried, as_json: bool) -> None:
+    """Print the number of subjects that succeeded, and the subjects that failed again with the reason."""
+    if as_json:
+        console.as_json(report.as_json())
+        return
+    columns = ("family", "chain", "as of", "subject", "code", "reason")
+    for title, listed_failures in (
+        ("Failed again", report.failed),
+        ("Not retried, because the paid answer is unreadable (--pay-again pays for a new one)", report.left),
+    ):
+        if listed_failures:
+            console.rows(title, columns, ((*failure.name, failure.code, failure.reason) for failure in listed_failures))
+    by_code = Counter(failure.code for failure in report.landed)
+    codes = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
+    console.out.print(
+        f"Retried {counted(len(report.retried), 'failure')}: {len(report.landed):,} succeeded "
+        f"({codes}), {len(report.failed):,} "
+        f"failed again. {report.reread:,} were decoded again from the archive; {counted(report.calls, 'call')}, "
+        f"{credits_text(report.credits)} credits."
+    )
+
+
+def retention_report(expired_data: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
+    """Print ``expired_data`` and their loss, or after a deletion its ``result``."""
+    kept_kinds = [data.kind for data in result.kept] if result else []
+    if as_json:
+        plain = [{name: value for name, value in vars(data).items() if name != "delete"} for data in expired_data]
+        console.as_json(
+            {"found": plain, "deleted": [data.kind for data in result.deleted] if result else [], "kept": kept_kinds}
+        )
+        return
+    if not expired_data:
+        console.out.print("Nothing is old enough to delete; [retention] in holderlake.toml has the ages.", markup=False)
+        return
+    if result is None:
+        lines = [(data.kind, data.what, data.count, data.bytes, data.lost) for data in expired_data]
+        console.rows("Old enough to delete", ("kind", "what", "count", "bytes", "what is lost"), lines)
+        return
+    for data in result.deleted:
+        console.out.print(f"Deleted {data.count:,} {data.what}, {data.bytes:,} bytes.")
+    for data in result.kept:
+        console.err.print(
+            f"Kept {data.count:,} {data.what}: {data.lost}. --without-rebuild deletes them", soft_wrap=True
+        )
+
+
+def archive_report(archive: AnswerArchive, as_json: bool) -> None:
+    """Print the size of the archive."""
+    from holderlake.maintenance.prune import shares
+
+    size, archive_shares = archive.size(), shares(archive)
+    if as_json:
+        console.as_json(asdict(size) | {"by": [asdict(share) for share in archive_shares]})
+        return
+    lines = [
+        (share.endpoint, share.month, share.answers, share.stored_bytes, share.superseded) for share in archive_shares
+    ]
+    columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
+    console.rows("The archive of answers", columns, lines)
+    console.out.print(
+        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {counted(size.damaged, 'damaged one')} "
+        "moved out."
+    )
+
+
+def upgrade_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
+    """Print the steps with their files, bytes and seconds, and the disk space that they need."""
+    from holderlake.maintenance.upgrade import most_disk
+
+    free = shutil.disk_usage(home).free
+    if as_json:
+        plain = [
+            {name: value for name, value in asdict(step).items() if name != "run"} | {"seconds": step.seconds}
+            for step in steps
+        ]
+        console.as_json({"steps": plain, "disk": most_disk(steps), "free": free, "done": done})
+        return
+    if not steps:
+        console.out.print(f"{home} has the formats of this version; there is nothing to upgrade.", soft_wrap=True)
+        return
+    lines = [(step.part, step.what, step.files, f"{step.bytes / 1e6:,.1f}", step.seconds) for step in steps]
+    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step", "files", "MB", "about s"), lines)
+    if not done:
+        console.out.print(
+            f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
+            f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
+            "make a copy: 'holderlake home backup FOLDER'.",
+            soft_wrap=True,
+        )
+
+
+def backup_report(report: BackupReport, as_json: bool) -> None:
+    """Print the result of a backup."""
+    if as_json:
+        console.as_json(asdict(report))
+        return
+    for problem in report.problems:
+        console.err.print(f"Problem: {problem}", soft_wrap=True)
+    for part in report.elsewhere:
+        console.err.print(f"Not in this backup: {part}", soft_wrap=True)
+    console.out.print(
+        f"{report.folder}: {counted(report.files, 'file')}, {report.bytes / 1e6:,.1f} MB, of which "
+        f"{report.copied_bytes / 1e6:,.1f} MB are new since the backup before, in {report.seconds} s",
+        soft_wrap=True,
+    )
+
+
+def restore_report(report: RestoreReport, as_json: bool) -> None:
+    """Print the result of a restore."""
+    if as_json:
+        console.as_json(asdict(report))
+        return
+    for problem in report.problems:
+        console.err.print(f"Problem at the time of the backup: {problem}", soft_wrap=True)
+    for part in report.missing:
+        console.err.print(f"Missing: {part}", soft_wrap=True)
+    console.out.print(
+        f"{report.home}: {counted(report.files, 'file')}, {report.bytes / 1e6:,.1f} MB as of {report.taken_at} UTC, in "
+        f"{report.seconds} s. Every file matches its checksum.",
+        soft_wrap=True,
+    )
+
+
+def moved_report(report: MovedHome, workspace: Workspace, as_json: bool) -> None:
+    """Print the result of a move to the bucket of the settings."""
+    if as_json:
+        console.as_json(vars(report))
+        return
+    for reason in report.refused:
+        console.err.print(f"Not copied: {reason}", soft_wrap=True)
+    console.out.print(
+        f"Copied {counted(report.segments, 'segment')} of the archive and "
+        f"{counted(report.partitions, 'partition')} to {workspace.lake.store.name}. The folders "
+        f"{workspace.settings.lake_folder} and {workspace.settings.archive} "
+        "are not used any more."
+    )

@@ -1,0 +1,109 @@
+"""``holderlake import node`` and ``import portal``: import transfers with a progress bar, and print a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holderlake import console
+from holderlake.contract.times import from_unix
+from holderlake.engine.sources.rpc.balances import BalancesRead
+from holderlake.engine.sources.rpc.run import NodeReport, Progress
+from holderlake.local.nodes.connection import ImportOptions
+from holderlake.local.nodes.follow import Callbacks, follow
+from holderlake.local.nodes.imports import import_from_nodes
+from holderlake.settings import Settings
+from holderlake.signals import until_stopped
+from holderlake.units import counted
+from holderlake.workspace import Workspace
+
+
+def import_blocks(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
+    """Import transfers from nodes into the user's own store, and print a report. Raises as ``import_from_nodes``."""
+    with console.progress("importing", 0) as bar:
+
+        def on_progress(progress: Progress) -> None:
+            rate = progress.logs / max(progress.seconds, 0.001)
+            note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
+            bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
+
+        report = import_from_nodes(settings, urls, import_options, on_progress)
+    if as_json:
+        console.as_json(report.plain())
+    else:
+        _print_report(report)
+
+
+def follow_nodes(workspace: Workspace, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
+    """Import transfers as soon as the nodes have new blocks, until SIGTERM or Ctrl-C, and print a line for each import.
+
+    Failures that a retry may solve are printed. Raises the errors of ``follow``.
+    """
+
+    def on_report(report: NodeReport) -> None:
+        if as_json:
+            console.as_json(report.plain(), one_line=True)
+        elif report.added or report.removed:
+            undone = f", {report.removed:,} undone by a reorganisation" if report.removed else ""
+            console.out.print(f"block {report.last_block:,}: {counted(report.added, 'row')}{undone}")
+
+    def on_failure(error: Exception, pause: float | None) -> None:
+        next_step = (
+            "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"
+        )
+        console.err.print(f"{error}; {next_step}", soft_wrap=True)
+
+    with until_stopped():
+        follow(workspace, urls, import_options, Callbacks(on_report, on_failure=on_failure))
+
+
+def _line(reading: BalancesRead) -> list[object]:
+    time = from_unix(reading.second)
+    return [reading.token, reading.block, time, reading.holders, reading.corrected, reading.unread]
+
+
+def _print_report(report: NodeReport) -> None:
+    columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
+    line = (
+        report.chain,
+        report.blocks,
+        report.last_block,
+        report.logs,
+        report.added,
+        report.removed,
+        report.requests,
+        round(report.seconds, 1),
+    )
+    console.rows("Imported", columns, [line])
+    if report.balances_read:
+        console.rows(
+            "Balances read",
+            ("token", "block", "time", "holders", "corrected", "no answer"),
+            (_line(reading) for reading in report.balances_read),
+        )
+    for reading in report.balances_read:
+        if (reading.unlisted or 0) > 0:
+            console.err.print(
+                f"{reading.unlisted:,} of the supply of {reading.token} at block {reading.block:,} is not held by any "
+                "address with a transfer.",
+                soft_wrap=True,
+            )
+    if report.reorgs:
+        console.err.print(
+            f"The chain was reorganised: {counted(report.removed, 'row')} from block "
+            f"{(report.undone_after or 0) + 1:,} on removed, and the node's rows were read again. Import files "
+            "that have rows of these blocks again.",
+            soft_wrap=True,
+        )
+    if report.conflicts:
+        console.err.print(
+            f"{counted(report.conflicts, 'row', 'differs')} from a stored row with the same key; the stored ones "
+            "were kept."
+        )
+    if report.passed_over:
+        console.err.print(f"Skipped {counted(report.passed_over, 'event')} that resemble transfers but are none.")
+    for notice in report.notices:
+        console.err.print(notice, soft_wrap=True)
+    for reason in report.rejected:
+        console.err.print(f"An endpoint was not used: {reason}")
+    if report.values_from == "receipts":
+        console.err.print("The node has no traces: transfers of the chain's coin by contracts are missing.")
