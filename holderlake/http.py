@@ -60,8 +60,6 @@ _LOGGERS: Final = (
     *(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
 )
 _is_calling: ContextVar[bool] = ContextVar("is_calling", default=False)
-
-
 CAN_SEND_ONCE: Final = "_retry_connection" in aiohttp.ClientSession.ATTRS
 """True if aiohttp's own retries can be switched off in the installed version. If not, use httpx's transport."""
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
@@ -75,8 +73,6 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] =
     (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
 )
 """Pairs of types: aiohttp's error, and httpx's error for it. The first match is used, ``ReadError`` without a match."""
-
-
 _log = logging.getLogger(__name__)
 
 

@@ -35,8 +35,6 @@ _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST_FILE: Final = "lost.txt"
 """Name of the file next to a damaged segment that lists the digests of its unreadable answers, one a line."""
-
-
 PartitionName: TypeAlias = tuple[str, str, str]
 """Family, chain and timestamp of a partition of the lake."""
 OtherRecords: TypeAlias = Callable[[PartitionName | None], Iterable[tuple[PartitionName, Sequence[bytes]]]]

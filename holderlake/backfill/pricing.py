@@ -37,8 +37,6 @@ FROM failures
 WHERE code = 'unsupported_token'
     AND (chain, subject) NOT IN (SELECT (chain, token_address) FROM maps)
 """
-
-
 _READ_AT_MOST: Final = 300
 _ENOUGH_OF_A_KIND: Final = 30
 

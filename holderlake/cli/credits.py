@@ -15,8 +15,6 @@ from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 Grouping = Literal["endpoint", "day", "run", "token"]
-
-
 _PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
 _LINES_SHOWN: Final = 10
 """Most lines of a long list that are printed."""

@@ -49,8 +49,6 @@ ANTI JOIN (
 ) AS one_sided USING (chain, token_address, timestamp)
 ORDER BY ALL
 """
-
-
 _MOST_ROWS: Final = 50
 _CAUSES: Final = """
 PIVOT (SELECT what, cause FROM differences) ON what IN (

@@ -31,8 +31,6 @@ MAX_OFFSET = 10_000_000
 MAX_TRANSFERS_OF_LINK = 100
 
 UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix seconds, UTC."), PlainInteger]
-
-
 TokenId = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{1,78}$"), AfterValidator(lambda text: text.lstrip("0") or "0")
 ]

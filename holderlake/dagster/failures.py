@@ -44,8 +44,6 @@ ERROR_TAG: Final = "holderlake/error"
 
 ENDPOINT_TAG: Final = "holderlake/endpoint"
 """Run tag with the endpoint that the provider refuses to the API key, such as ``map``."""
-
-
 REPETITION_TAG: Final = "holderlake/repetition"
 """Run tag of a run that the sensor ``healing`` launched; its value is the planned cost in hundredths of a credit."""
 PARTITION_TAG: Final = "dagster/partition"

@@ -50,8 +50,6 @@ _When = Annotated[datetime, Query(), BeforeValidator(parse_when)]
 Links = Mapping[str, dict[str, str]]
 
 routes = APIRouter(prefix="/api")
-
-
 _POLICY: Final = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors {}; object-src 'none'"
 HEADERS: Final = {
     "Content-Security-Policy": _POLICY.format("'none'"),

@@ -20,8 +20,6 @@ from holderlake.contract.text import printable
 from holderlake.units import percentage
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-
-
 _NOTHING: Final = "\u2013"
 _EXACT: Final = Context(prec=120)
 

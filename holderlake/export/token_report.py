@@ -36,8 +36,6 @@ _FIGURES: Final = (
 The shown number is the value times the factor: 100 shows a share as a percentage.
 """
 _MOST_EVENTS: Final = 60
-
-
 _QUESTIONS = (
     "concentration",
     "shares",
@@ -49,8 +47,6 @@ _QUESTIONS = (
 )
 _OF_PERIOD = ("problems", "quality")
 """Questions about the complete period. The others compare its first and last instant with data."""
-
-
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 400
 """Pixels of a map: its text is legible on a phone, and in one of two columns on a screen."""

@@ -56,8 +56,6 @@ _IDLE_SECONDS: Final = 1.0
 """Seconds without a call, a decode or a commit after which a run that stops cancels its remaining tasks."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token", provenance.INVALID_ADDRESS})
 """Error codes that are true for the subject at that instant, so that a second request would get the same error."""
-
-
 _OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
     "holders": {"holder_limit": "limit"},

@@ -29,8 +29,6 @@ from holderlake.workspace import Workspace
 
 OUTAGE: Final = 16
 """Number of consecutive partitions without an answer after which the run stops, because the provider is down."""
-
-
 _log = logging.getLogger(__name__)
 
 LEAST_FREE: Final = 200 << 20

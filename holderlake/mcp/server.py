@@ -64,11 +64,7 @@ Instant = Annotated[str, Field(description="Instant in UTC, such as 2026-06-01",
 Chain = Annotated[str | None, Field(description="Chain, if the token is on several", max_length=40)]
 Top = Annotated[int, Field(ge=1, le=1_000)]
 Rows = Annotated[int, Field(ge=1, le=1_000, description="Most rows of the answer")]
-
-
 _WIDTH: Final = 900
-
-
 _HOST: Final = "127.0.0.1"
 _TOKEN: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 _CHUNK: Final = 1 << 16

@@ -59,8 +59,6 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
         "key.",
     ),
 }
-
-
 BREAKAGES: Final[dict[str, str]] = {how: description for how, (description, _) in _CAUSES.items()}
 """Descriptions of unusable answers by their kind (``errors.Broken``), such as "did not arrive in time"."""
 

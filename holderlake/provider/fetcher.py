@@ -60,8 +60,6 @@ _LOOK_AGAIN: Final = 0.1
 """Seconds after which a fetch looks again for an answer that another process claims."""
 _UNREAD: Final = 32
 """Answers that may wait to be decoded, in addition to twice the concurrency limit."""
-
-
 _SECONDS: Final = 10.0
 """Seconds to wait for the rules at most."""
 _CHARACTERS: Final = 100_000

@@ -31,8 +31,6 @@ _CHAIN_ID = re.compile(CHAIN_ID_PATTERN)
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
 _SHORTEST_ADDRESS = 26
 """Fewest characters of an address. A shorter text is the symbol of a coin."""
-
-
 Family = Literal["evm", "solana", "tron", "ton"]
 """A family of chains. All chains of a family have the same form of addresses."""
 

@@ -58,8 +58,6 @@ WITH RECURSIVE known (chain) AS (
 )
 SELECT chain FROM known WHERE chain IS NOT NULL
 """
-
-
 _BY_ADDRESS: Final = f"""
 SELECT {INFO_COLUMNS} FROM tokens
 WHERE address = :address

@@ -52,8 +52,6 @@ SELECT place, CASE WHEN content <> row[2] THEN 2 WHEN place IS NOT DISTINCT FROM
 FROM keyed JOIN kept USING (transaction, log_index, item)
 WHERE origin = 1
 """
-
-
 _COMPARED: Final = ("tx_hash", "log_index", "token_id", "block_number", "from_address", "to_address", "value")
 """Columns of a row's key and content."""
 

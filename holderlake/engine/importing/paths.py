@@ -21,8 +21,6 @@ from holderlake.units import counted
 
 FOLDERS: Final = ("transfers", "openings", "arrays")
 _SPOOL: Final = ".spool-"
-
-
 _LEAST_BYTES: Final = 50
 """Least number of bytes that a new transfer needs: 28 in a part, 26 in a run (two entries), and its row in Parquet.
 

@@ -111,8 +111,6 @@ FROM changed
 ORDER BY CASE WHEN early < late THEN late - early ELSE early - late END DESC, address
 LIMIT $most
 """
-
-
 _NO_CLUSTER: Final = [2**63]
 """Sort key of a change without a later cluster, so that it comes last."""
 

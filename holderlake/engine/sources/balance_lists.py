@@ -84,8 +84,6 @@ _ACCOUNTS: Final = ("address", *_NAMES["address"][-6:], "account")
 _MOST_LISTED: Final = 30
 _MOST_NAMED: Final = 8
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
-
-
 _ACCOUNT_NAMES: Final = re.compile(r"(.*token)?[ _]?account([ _]?address)?|ata|pubkey", re.IGNORECASE)
 _OF_LARGEST_ACCOUNTS: Final = re.compile(r"ui[ _]?amount([ _]?string)?", re.IGNORECASE)
 _LARGEST_ACCOUNTS: Final = 20

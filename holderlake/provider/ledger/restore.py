@@ -34,12 +34,8 @@ BALANCE_RUN: Final = "restored from the provider's balance of"
 """Name of the run that has the charges without an archived answer; the first day of the month follows."""
 NOT_ARCHIVED: Final = "not archived"
 """Name in place of the endpoint of these charges."""
-
-
 _BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
 """The field that is the complete body of a request, by endpoint; other bodies are objects of fields."""
-
-
 _MARK: Final = "CREATE TABLE IF NOT EXISTS home (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)"
 _ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem, expected FROM entries ORDER BY id"
 

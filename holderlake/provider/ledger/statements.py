@@ -173,8 +173,6 @@ WRONG_SUM: Final = """
     LIMIT 1
 """
 """SQL query that finds a day or run whose calls do not add up to its stored sum, or an unknown state."""
-
-
 SPENDING: Final = f"""
     SELECT
         run_id, endpoint, subject,

@@ -34,8 +34,6 @@ STANDARDS: Final = {
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
 _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
-
-
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
 NO_TIMES: Final = (
     "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or add a file of blocks "

@@ -34,18 +34,12 @@ _UNITS: Final = (
     "is not a whole number; export raw integers, decimal or 0x, or set the token's decimals "
     "(--set decimals=18 or --map decimals=COLUMN)"
 )
-
-
 _SPELT: Final = re.compile(r"(?:0x|\\+x)?([0-9a-f]{64})", re.IGNORECASE)
 _BASE64: Final = re.compile(r"[A-Za-z0-9_\-+/]{43}=?")
 _QUICK: Final = r"^(?:0[xX])?([0-9a-fA-F]{64})$"
 _VISIBLE: Final = re.compile(r"[!-~]+")
-
-
 _LOOKALIKES: Final = {" ": " \u00a0\u202f\u2009", "'": "'\u2019"}
 """Separators that look alike: with one of them, all of them are removed."""
-
-
 FIRST_SECOND: Final = 1_230_768_000
 """2009-01-01 in unix seconds. The first block of the first chain is of the third of January 2009."""
 LAST_SECOND: Final = 4_102_444_800

@@ -42,8 +42,6 @@ _DIGITS: Final = "0123456789abcdefABCDEF"
 
 Move = tuple[str, str, str, str, str | None]
 """A transfer: token standard, sender, receiver, value and token id (the last two as decimal text)."""
-
-
 _ROW_COLUMNS: Final = (
     "token_address",
     "token_standard",
@@ -56,8 +54,6 @@ _ROW_COLUMNS: Final = (
     "tx_hash",
     "log_index",
 )
-
-
 Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
 """A transfer: token, standard, sender, receiver, value, token id, block, unix second, transaction hash, log index.
 

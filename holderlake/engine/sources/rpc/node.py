@@ -28,8 +28,6 @@ _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
 
 T = TypeVar("T")
-
-
 _LOOKS: Final = 16
 """Number of blocks that one batch of requests examines. Seven batches find one block among 100 million."""
 

@@ -57,8 +57,6 @@ _FREEZING: Final = threading.Lock()
 """Held by the outermost block of ``frozen_objects``."""
 SPARSE: Final = 10_000
 """Each block whose number is a multiple of it keeps its hash: a deep reorganisation is found by these."""
-
-
 _TRY_AFTER: Final = 32
 """Number of consecutive successes after which a request has more blocks than the smallest one that failed.
 
