@@ -140,7 +140,7 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self._warehouse, self._transfers, self._books, self.settings.sql.as_of_warning)
+        return Warehouse(self._warehouse, self._transfers, self._spending, self.settings.sql.as_of_warning)
 
     @cached_property
     def ledger(self) -> CreditLedger:
@@ -158,7 +158,7 @@ class Workspace:
         restore_if_older(ledger, self.archive)
         return ledger
 
-    def _books(self) -> CreditLedger | None:
+    def _spending(self) -> CreditLedger | None:
         """Return the ledger, unless none exists yet."""
         return self.ledger if self.settings.state.url or self.settings.ledger.exists() else None
 

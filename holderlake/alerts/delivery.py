@@ -83,7 +83,7 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
     cannot be read.
     """
     now = now or utc_now()
-    outbox = Outbox(workspace.state(workspace.settings.alerts_book))
+    outbox = Outbox(workspace.state(workspace.settings.alerts_database))
     report = DeliveryReport()
     try:
         with outbox.delivering():
@@ -104,7 +104,7 @@ def notify(workspace: Workspace, alerts: Sequence[Alert], now: datetime | None =
     or secret cannot be read.
     """
     now = now or utc_now()
-    outbox = Outbox(workspace.state(workspace.settings.alerts_book))
+    outbox = Outbox(workspace.state(workspace.settings.alerts_database))
     destinations = [LOG, WEBHOOK] if workspace.settings.has_webhook else [LOG]
     new_alerts = outbox.add(alerts, destinations, now)
     report = deliver_alerts(workspace, now, evaluate=False)
@@ -114,7 +114,7 @@ def notify(workspace: Workspace, alerts: Sequence[Alert], now: datetime | None =
 
 def has_unsent(workspace: Workspace, now: datetime) -> bool:
     """Return whether an alert or notice has to be sent now, to the log or to the webhook if the settings have one."""
-    outbox = Outbox(workspace.state(workspace.settings.alerts_book))
+    outbox = Outbox(workspace.state(workspace.settings.alerts_database))
     if not outbox.exists:
         return False
     return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in outbox.due(now))

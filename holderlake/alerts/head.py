@@ -78,7 +78,7 @@ class HeadAlerts:
 
     @property
     def _outbox(self) -> Outbox:
-        return Outbox(self._workspace.state(self._workspace.settings.alerts_book))
+        return Outbox(self._workspace.state(self._workspace.settings.alerts_database))
 
     def _alerts(self, tokens: Sequence[str], at: datetime, block: int) -> list[Alert]:
         span = Span(at, at, interval_of(self._workspace.settings.schedule.cron))

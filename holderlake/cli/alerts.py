@@ -103,7 +103,7 @@ def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime
     from holderlake.alerts.outbox import Outbox
     from holderlake.workspace import state_of
 
-    outbox = Outbox(state_of(settings, settings.alerts_book))
+    outbox = Outbox(state_of(settings, settings.alerts_database))
     deliveries = outbox.deliveries()
     notices = outbox.notices(since)
     if as_json:

@@ -155,7 +155,7 @@ class _Backfill:
         self._context = context
         self._tokens = config.tokens
         self._workspace = workspace
-        self._teller = ProgressLog(context.log.info, self.progress)
+        self._progress_log = ProgressLog(context.log.info, self.progress)
         self._days_by_stream: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
         self._logging: list[asyncio.Task[None]] = []
         self._in_order = asyncio.Lock()
@@ -167,7 +167,7 @@ class _Backfill:
         options = RunOptions(config.tokens, config.refresh, since)
         try:
             await ingest_run(
-                self._workspace, self._context.run_id, self._work(), options, self._teller.add, self._on_item
+                self._workspace, self._context.run_id, self._work(), options, self._progress_log.add, self._on_item
             )
         finally:
             await asyncio.gather(*self._logging)

@@ -328,7 +328,7 @@ def _alerts(settings: Settings) -> Finding:
         return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
     destinations = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
     try:
-        book = Outbox(state_of(settings, settings.alerts_book)).deliveries()
+        book = Outbox(state_of(settings, settings.alerts_database)).deliveries()
     except DatabaseError as error:
         problem, _, advice = str(error).partition("; ")
         return Finding("alerts", False, problem, advice)

@@ -64,10 +64,10 @@ Instant = Annotated[str, Field(description="Instant in UTC, such as 2026-06-01",
 Chain = Annotated[str | None, Field(description="Chain, if the token is on several", max_length=40)]
 Top = Annotated[int, Field(ge=1, le=1_000)]
 Rows = Annotated[int, Field(ge=1, le=1_000, description="Most rows of the answer")]
-_WIDTH: Final = 900
+_PICTURE_WIDTH: Final = 900
 _HOST: Final = "127.0.0.1"
-_TOKEN: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable
-_CHUNK: Final = 1 << 16
+_TOKEN_VARIABLE: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+_INPUT_BYTES: Final = 1 << 16
 _COMMAND: Final = (sys.executable, "-m", "holderlake.cli.main")
 
 
@@ -344,7 +344,7 @@ def map_picture(warehouse: Warehouse, token: str, at: str, chain: str | None) ->
     with token_history(warehouse, Period(chain, address, timestamp, timestamp)) as history:
         tables, names = history.map_at(timestamp), history.ask("token").to_pylist()[0]
     title = TokenTitle(printable(names["name"] or ""), printable(names["symbol"] or ""), chain, timestamp)
-    picture = draw_map(tables, title, width=_WIDTH, theme=Theme.LIGHT, form="png")
+    picture = draw_map(tables, title, width=_PICTURE_WIDTH, theme=Theme.LIGHT, form="png")
     return picture, _sentence(address, chain, timestamp, tables["clusters"].num_rows)
 
 
@@ -364,14 +364,14 @@ def serve(warehouse: Warehouse, http: bool, port: int, allow_spending: bool, say
         with _input_until_stopped():
             server.run("stdio")
         return
-    token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
+    token = os.environ.get(_TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     try:
         listening = socket.create_server((_HOST, port))
     except OSError as error:
         raise ValueError(f"cannot listen on port {port}: {error.strerror}; use --port 0 for a free port") from error
     say(f"The MCP server is at http://{_HOST}:{listening.getsockname()[1]}/mcp (stop with Ctrl-C)")
-    if _TOKEN not in os.environ:
-        say(f"Its token is {token}; set {_TOKEN} to choose one")
+    if _TOKEN_VARIABLE not in os.environ:
+        say(f"Its token is {token}; set {_TOKEN_VARIABLE} to choose one")
     app = protected(server.streamable_http_app(host=_HOST), token)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     with until_stopped():
@@ -396,7 +396,7 @@ def _input_until_stopped() -> Iterator[None]:
     def copy() -> None:
         with open(writing, "wb", buffering=0) as to:  # noqa: PTH123 - a descriptor, not a path
             while stopped not in select.select([client, stopped], [], [])[0]:
-                lines = os.read(client, _CHUNK)
+                lines = os.read(client, _INPUT_BYTES)
                 if not lines:
                     break
                 to.write(lines)

@@ -60,9 +60,9 @@ _LOOK_AGAIN: Final = 0.1
 """Seconds after which a fetch looks again for an answer that another process claims."""
 _UNREAD: Final = 32
 """Answers that may wait to be decoded, in addition to twice the concurrency limit."""
-_SECONDS: Final = 10.0
+_RULES_SECONDS: Final = 10.0
 """Seconds to wait for the rules at most."""
-_CHARACTERS: Final = 100_000
+_RULES_CHARACTERS: Final = 100_000
 """Most characters of rules that are kept, because each row of ``maps`` has a copy."""
 
 
@@ -436,9 +436,9 @@ async def fetch_rules(client: ProviderClient) -> str | None:
     if client.publishes_rules is False:
         return None
     try:
-        answer = await asyncio.wait_for(client.exchange(RulesRequest()), _SECONDS)
+        answer = await asyncio.wait_for(client.exchange(RulesRequest()), _RULES_SECONDS)
         rules = MapRules.model_validate_json(answer.raw)  # another provider may answer anything here
     except (ProviderError, TimeoutError, ValueError, RecursionError):
         return None
     text = rules_text(rules.model_dump())
-    return text if len(text) <= _CHARACTERS else None
+    return text if len(text) <= _RULES_CHARACTERS else None

@@ -126,7 +126,7 @@ class Settings(BaseSettings):
         return self.home / "archive"
 
     @property
-    def alerts_book(self) -> Path:
+    def alerts_database(self) -> Path:
         return self.home / "alerts.sqlite"
 
     @property

@@ -16,7 +16,7 @@ import pyarrow as pa
 from holderlake.contract.tables import Table
 
 
-class Books(Protocol):
+class LedgerReader(Protocol):
     """The credit ledger, as the warehouse reads it (``provider.ledger.ledger.CreditLedger``). Days are YYYY-MM-DD."""
 
     def newest(self) -> int:
@@ -69,20 +69,20 @@ GROUP BY day
 """
 
 
-def version(books: Books) -> str:
+def version(ledger: LedgerReader) -> str:
     """Return a text that changes when the ledger gets calls, or other costs."""
-    totals = books.totals_by_day().values()
-    return f"{books.newest()} {sum(cost for cost, _ in totals)} {sum(open_calls for _, open_calls in totals)}"
+    totals = ledger.totals_by_day().values()
+    return f"{ledger.newest()} {sum(cost for cost, _ in totals)} {sum(open_calls for _, open_calls in totals)}"
 
 
-def refresh(connection: duckdb.DuckDBPyConnection, books: Books) -> None:
+def refresh(connection: duckdb.DuckDBPyConnection, ledger: LedgerReader) -> None:
     """Replace the rows of the newest day in the table, of later ones, and of days whose totals in the ledger differ."""
     known_totals = dict(connection.execute(_HELD_TOTALS).fetchall())
     newest = max(known_totals, default="")
-    totals = books.totals_by_day()
+    totals = ledger.totals_by_day()
     changed = {day for day, total in totals.items() if day >= newest or known_totals.get(day) != total}
     for day in sorted(changed | (known_totals.keys() - totals.keys())):
-        rows = pa.Table.from_pylist([_row(day, entry) for entry in books.spending(day)], TABLE.schema)
+        rows = pa.Table.from_pylist([_row(day, entry) for entry in ledger.spending(day)], TABLE.schema)
         connection.execute("DELETE FROM spending WHERE day = CAST(? AS DATE)", [day])
         connection.register("new_spending", rows)
         connection.execute("INSERT INTO spending BY NAME FROM new_spending")

@@ -48,7 +48,7 @@ from holderlake.warehouse.connections import (
 )
 from holderlake.warehouse.loader import Loading, Partition, pending_of
 from holderlake.warehouse.query_notes import age_notes, case_notes
-from holderlake.warehouse.spending import Books
+from holderlake.warehouse.spending import LedgerReader
 from holderlake.warehouse.transfers import ReadTransfers
 
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
@@ -112,7 +112,7 @@ class _State:
 class Warehouse:
     """The warehouse: the DuckDB file at ``path``, which need not exist before the first load.
 
-    ``transfers`` returns the transfers of the user's own store, for the view of that name. ``books`` returns the
+    ``transfers`` returns the transfers of the user's own store, for the view of that name. ``ledger`` returns the
     credit ledger, for the table ``spending``. Answers older than requested by ``as_of_warning`` are outdated.
     """
 
@@ -120,12 +120,12 @@ class Warehouse:
         self,
         path: Path,
         transfers: ReadTransfers = lambda: None,
-        books: Callable[[], Books | None] = lambda: None,
+        ledger: Callable[[], LedgerReader | None] = lambda: None,
         as_of_warning: timedelta = timedelta(days=1),
     ) -> None:
         self.path = path
         self._read_transfers = transfers
-        self._books = books
+        self._ledger = ledger
         self._as_of_warning = as_of_warning
         self.is_postponed = False
         """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
@@ -298,11 +298,11 @@ class Warehouse:
         pending = [partition for partition in pending if partition.sha not in unreadable]
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
-        transfers_path, books = self._stored_transfers(state), self._books()
+        transfers_path, ledger = self._stored_transfers(state), self._ledger()
         compared = comparisons.folder_of(self.path)
         versions = {
             "transfers": transfers_path,
-            "spending": spending.version(books) if books else None,
+            "spending": spending.version(ledger) if ledger else None,
             "comparisons": comparisons.version(compared),
             "as_of_warning": str(self._as_of_warning),
         }
@@ -320,8 +320,8 @@ class Warehouse:
                     schema.install(connection)
                 connection.execute(schema.as_of_warning(self._as_of_warning))
                 connection.execute(transfers.views(Path(transfers_path) if transfers_path else None))
-                if books:
-                    spending.refresh(connection, books)
+                if ledger:
+                    spending.refresh(connection, ledger)
                 if versions["comparisons"] != state.installed.get("comparisons") or migrate:
                     comparisons.refresh(connection, compared)
                 _note(connection, versions)

@@ -154,7 +154,7 @@ def test_attempts_become_rarer_and_end_at_max_age(home: Home, receiver: Receiver
     assert 4 <= early <= 8
     assert 10 <= len(receiver.posts) - early <= 24
     deliver_alerts(workspace, DAYS[1] + 8 * DAY)
-    ((log, webhook),) = Outbox(workspace.settings.alerts_book).deliveries().values()
+    ((log, webhook),) = Outbox(workspace.settings.alerts_database).deliveries().values()
     assert (log.state, webhook.state) == ("sent", "given_up")
     assert webhook.error == "the webhook answers HTTP 404 (Not Found)"
 
@@ -272,7 +272,7 @@ def test_the_command_lists_alerts_and_sends_nothing(
     )
     (alert,) = json.loads(answer.stdout)
     assert (alert["subject"], alert["evidence"]["rank"], alert["deliveries"]) == ("0x2", 2, [])
-    assert not workspace.settings.alerts_book.exists()
+    assert not workspace.settings.alerts_database.exists()
 
 
 def test_the_command_tests_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> None:

@@ -118,7 +118,7 @@ def use_state(settings: Settings) -> None:
     with dagster_instance(settings.dagster_home) as history:
         history.add_dynamic_partitions("chain", ["eth"])
         assert not history.get_runs_count()
-    Outbox(settings.alerts_book).began("rule", AlertRule(rule="new_top_holder"), JUNE)
+    Outbox(settings.alerts_database).began("rule", AlertRule(rule="new_top_holder"), JUNE)
 
 
 def after(

@@ -185,8 +185,8 @@ def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
 def test_a_damaged_time_of_the_remaining_credits_is_forgotten(workspace: Workspace) -> None:
     again = reopened(workspace)
     with closing(sqlite3.connect(workspace.settings.ledger)) as ledger, ledger:
-        ledger.execute("INSERT OR REPLACE INTO told VALUES (1, 5, '2026-11-22T19:35:\x113.6')")
-    assert again.ledger.totals().told_at is None
+        ledger.execute("INSERT OR REPLACE INTO balance VALUES (1, 5, '2026-11-22T19:35:\x113.6')")
+    assert again.ledger.totals().balance_at is None
 
 
 @pytest.mark.parametrize("name", ["runs.db", "runs/index.db"])

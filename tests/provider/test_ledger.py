@@ -391,7 +391,7 @@ def test_the_providers_balance_limits_what_is_left(where: Where, tmp_path: Path)
         ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=50_000)
         assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (50_000, 7_500)
         ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=300)
-        assert (ledger.totals().told_at, ledger.left_this_month()) == (clock.now, 300)
+        assert (ledger.totals().balance_at, ledger.left_this_month()) == (clock.now, 300)
         clock.now = datetime(2026, 12, 1)
         assert ledger.left_this_month() == 10_000
     with fresh(tmp_path / "unlimited.db") as ledger:

@@ -28,7 +28,7 @@ class Books:
         self.now = START
         self.ledger = OneCallLedger(folder / "ledger.sqlite", now=lambda: self.now)
         self.lake = Lake(folder / "lake")
-        self.warehouse = Warehouse(folder / "warehouse.duckdb", books=lambda: self.ledger)
+        self.warehouse = Warehouse(folder / "warehouse.duckdb", ledger=lambda: self.ledger)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         self.warehouse.load(self.lake)

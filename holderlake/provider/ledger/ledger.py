@@ -118,7 +118,7 @@ class CreditLedger:
                 return False
             for start in range(0, len(calls), _ROWS):
                 db.execute(self._batches.copy, (json.dumps(calls[start : start + _ROWS]),))
-            db.execute("DELETE FROM told_first")
+            db.execute("DELETE FROM first_balances")
             db.execute("DELETE FROM balance_order")
             return True
 
@@ -197,7 +197,9 @@ class CreditLedger:
                 if operation.credits_remaining is not None and abs(operation.credits_remaining) <= MOST_CREDITS:
                     balances.append((operation.credits_remaining, operation.entry))
         db.execute(self._batches.close, (json.dumps(closed),))
-        stored_order = db.execute("SELECT told, closed, quiet, period, credits, settled FROM balance_order").fetchone()
+        stored_order = db.execute(
+            "SELECT newest, closed, alone, period, credits, settled FROM balance_order"
+        ).fetchone()
         order = BalanceOrder(*stored_order) if stored_order else BalanceOrder()
         newest = int(db.execute("SELECT coalesce(max(id), 0) FROM entries").fetchall()[0][0])
         db.execute(statements.SET_CLOSED, (newest,))
@@ -215,8 +217,8 @@ class CreditLedger:
                 f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8
             ).hexdigest()
             if mark not in (None, key_mark):
-                db.execute("DELETE FROM told_first")
-                db.execute("DELETE FROM told")
+                db.execute("DELETE FROM first_balances")
+                db.execute("DELETE FROM balance")
                 db.execute("DELETE FROM balance_order")
             if mark != key_mark:
                 db.execute(statements.SET_ACCOUNT, (salt, key_mark))
@@ -232,21 +234,21 @@ class CreditLedger:
         calls that were open at once, the lowest balance is the latest.
         """
         now = self._now()
-        stored_balance = db.execute("SELECT credits FROM told").fetchone()
+        stored_balance = db.execute("SELECT credits FROM balance").fetchone()
         start = self._period(now.date())[0].isoformat()
-        first_balance = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start,)).fetchone()
+        first_balance = db.execute("SELECT credits, settled FROM first_balances WHERE period = ?", (start,)).fetchone()
         is_more = stored_balance is not None and credits_remaining > stored_balance[0]
         if first_balance is None or (is_more and _was_raised(db, start, sum(first_balance), credits_remaining)):
             settled, _ = _spent_since(db, start)
             db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
-        elif is_more and entry <= order.told:
+        elif is_more and entry <= order.newest:
             return  # an answer that was overtaken by a later one
         db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
-        db.execute(statements.SET_TOLD, (newest,))
+        db.execute(statements.SET_NEWEST, (newest,))
         if entry == newest and entry > order.closed and not _is_any_open(db):
-            self._note_quiet_balance(db, credits_remaining, entry, start, order)
+            self._note_exact_balance(db, credits_remaining, entry, start, order)
 
-    def _note_quiet_balance(
+    def _note_exact_balance(
         self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: BalanceOrder
     ) -> None:
         """Store the balance of a call that was the only open one, so that it has the charges of all earlier calls.
@@ -259,8 +261,8 @@ class CreditLedger:
         if order.period == start and order.credits is not None and order.settled is not None:
             is_explained = order.credits - credits_remaining == settled - order.settled
             if is_explained:
-                db.execute(statements.RELEASE_RESETS, (order.quiet, entry))
-        db.execute(statements.SET_QUIET, (entry, start, credits_remaining, settled))
+                db.execute(statements.RELEASE_RESETS, (order.alone, entry))
+        db.execute(statements.SET_ALONE, (entry, start, credits_remaining, settled))
 
     def _reserve(
         self, db: StateConnection, reserving: Sequence[Reserve]
@@ -319,7 +321,7 @@ class CreditLedger:
         The calls of all processes queue; the queue's end is stored. Calls with a rate wait at least ``pause`` seconds.
         """
         now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
-        updated_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
+        updated_at, free_at = db.execute("SELECT asked_at, free_at FROM rate_queue").fetchone() or (now, now)
         # If the clock was set back, the queue starts again.
         free_at = max(now + pause, free_at if updated_at <= now else now)
         waits = []
@@ -337,9 +339,9 @@ class CreditLedger:
         today = self._now().date()
         start, renewal = self._period(today)
         spent, reserved = _spent_since(db, start.isoformat())
-        balance, at = db.execute("SELECT credits, at FROM told").fetchone() or (None, None)
+        balance, at = db.execute("SELECT credits, at FROM balance").fetchone() or (None, None)
         first_balance = db.execute(
-            "SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)
+            "SELECT credits, settled FROM first_balances WHERE period = ?", (start.isoformat(),)
         ).fetchone()
         ceilings = tuple(self._ceilings(db, today, run_id))
         charged, ledger_cost = (
@@ -347,12 +349,12 @@ class CreditLedger:
             if first_balance and balance is not None
             else (None, None)
         )
-        told_at = None
+        balance_at = None
         with suppress(ValueError):  # of a damaged file
-            told_at = at and datetime.fromisoformat(at)
-        ((order,),) = db.execute("SELECT coalesce(max(told), 0) FROM balance_order").fetchall()
+            balance_at = at and datetime.fromisoformat(at)
+        ((order,),) = db.execute("SELECT coalesce(max(newest), 0) FROM balance_order").fetchall()
         uncharged = int(db.execute(statements.UNCHARGED, (order, start.isoformat(), _LATE_ANSWERS)).fetchall()[0][0])
-        return Totals(spent, reserved, ceilings, start, renewal, balance, told_at, charged, ledger_cost, uncharged)
+        return Totals(spent, reserved, ceilings, start, renewal, balance, balance_at, charged, ledger_cost, uncharged)
 
     def left_this_month(self) -> int | None:
         """Return the credits that can still be spent this month, in hundredths; None if unknown.
@@ -362,7 +364,7 @@ class CreditLedger:
         totals = self.totals()
         amounts = [ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_month"]
         start, _ = self._period(self._now().date())
-        if totals.told_at is not None and totals.told_at.date() >= start:
+        if totals.balance_at is not None and totals.balance_at.date() >= start:
             amounts.append(totals.credits_remaining)
         return min((amount for amount in amounts if amount is not None), default=None)
 
@@ -443,14 +445,14 @@ class CreditLedger:
 class BalanceOrder:
     """Numbers of entries that say which of two balances is later, and the last exact balance.
 
-    ``told`` and ``closed`` are the newest entry when the last balance came and when the last call was closed. ``quiet``
-    is the last call that was the only open one; ``credits`` is its balance, ``settled`` the sum settled by then in the
-    period that began on ``period``.
+    ``newest`` and ``closed`` are the newest entry when the last balance came and when the last call was closed.
+    ``alone`` is the last call that was the only open one; ``credits`` is its balance, ``settled`` the sum settled by
+    then in the period that began on ``period``.
     """
 
-    told: int = 0
+    newest: int = 0
     closed: int = 0
-    quiet: int = 0
+    alone: int = 0
     period: str | None = None
     credits: int | None = None
     settled: int | None = None

@@ -24,7 +24,7 @@ class Ceiling:
 class Totals:
     """Credits of the current month, from ``start`` to ``renewal``.
 
-    ``credits_remaining`` is the provider's last balance, at the time ``told_at``.
+    ``credits_remaining`` is the provider's last balance, at the time ``balance_at``.
 
     ``charged`` is the decrease of that balance since its first value of the month, ``known`` the charges that this
     ledger settled since then. ``uncharged`` is the price of the latest calls that were not charged in the end: a
@@ -38,7 +38,7 @@ class Totals:
     start: date
     renewal: date
     credits_remaining: int | None
-    told_at: datetime | None
+    balance_at: datetime | None
     charged: int | None = None
     known: int | None = None
     uncharged: int = 0

@@ -37,17 +37,24 @@ _TABLES: Final = (
     # Sums for the ceilings, updated by triggers: to add a month of entries before each call would be slow.
     "CREATE TABLE IF NOT EXISTS days (name TEXT PRIMARY KEY, cost INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, cost INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
+    # The last balance that the provider named.
+    "CREATE TABLE IF NOT EXISTS balance (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
     # The first balance of a period, and the sum settled by then: later balances are compared with it.
-    "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
-    # The order of balances: the newest call when the last balance came (told), and when the last call was closed. Then
-    # the last balance of a call that was alone (quiet), with the sum settled in its period by then.
+    """
+    CREATE TABLE IF NOT EXISTS first_balances (
+        period TEXT PRIMARY KEY,
+        credits INTEGER,
+        settled INTEGER
+    ) WITHOUT ROWID
+    """,
+    # The order of balances: the newest call when the last balance came, and when the last call was closed. Then the
+    # last balance of a call that was alone, with the sum settled in its period by then.
     """
     CREATE TABLE IF NOT EXISTS balance_order (
         one INTEGER PRIMARY KEY CHECK (one = 1),
-        told INTEGER NOT NULL DEFAULT 0,
+        newest INTEGER NOT NULL DEFAULT 0,
         closed INTEGER NOT NULL DEFAULT 0,
-        quiet INTEGER NOT NULL DEFAULT 0,
+        alone INTEGER NOT NULL DEFAULT 0,
         period TEXT,
         credits INTEGER,
         settled INTEGER
@@ -57,7 +64,8 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), salt TEXT, mark TEXT)",
     # Homes whose own ledgers were copied to this one.
     "CREATE TABLE IF NOT EXISTS homes (name TEXT PRIMARY KEY)",
-    "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
+    # The end of the queue of calls for the rate limit, in unix seconds.
+    "CREATE TABLE IF NOT EXISTS rate_queue (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
 _SQLITE: Final = (
     """
@@ -128,13 +136,13 @@ SET_ACCOUNT: Final = """
     INSERT INTO account VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET salt = excluded.salt, mark = excluded.mark
 """
 SET_BALANCE: Final = """
-    INSERT INTO told VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET credits = excluded.credits, at = excluded.at
+    INSERT INTO balance VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET credits = excluded.credits, at = excluded.at
 """
-SET_TOLD: Final = "UPDATE balance_order SET told = ?"
+SET_NEWEST: Final = "UPDATE balance_order SET newest = ?"
 SET_CLOSED: Final = """
     INSERT INTO balance_order (one, closed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET closed = excluded.closed
 """
-SET_QUIET: Final = "UPDATE balance_order SET quiet = ?, period = ?, credits = ?, settled = ?"
+SET_ALONE: Final = "UPDATE balance_order SET alone = ?, period = ?, credits = ?, settled = ?"
 RELEASE_RESETS: Final = """
     UPDATE entries
     SET state = 'released', cost = 0
@@ -147,11 +155,11 @@ UNCHARGED: Final = """
 """
 """SQL query of the hundredths of a credit that the last calls before a balance might have cost and did not."""
 SET_FIRST_BALANCE: Final = """
-    INSERT INTO told_first VALUES (?, ?, ?)
+    INSERT INTO first_balances VALUES (?, ?, ?)
     ON CONFLICT (period) DO UPDATE SET credits = excluded.credits, settled = excluded.settled
 """
 SET_QUEUE: Final = """
-    INSERT INTO turns VALUES (1, ?, ?)
+    INSERT INTO rate_queue VALUES (1, ?, ?)
     ON CONFLICT (one) DO UPDATE SET asked_at = excluded.asked_at, free_at = excluded.free_at
 """
 SUMS: Final = (
