@@ -20,7 +20,7 @@ from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from holderlake.local.engine import LocalEngine
+from holderlake.local.store_engine import StoreEngine
 from tests.chain.anvil import Anvil, call, program
 from tests.end_to_end.test_real_chain import environment
 from tests.processes import DEVNULL, start_holderlake
@@ -90,7 +90,7 @@ def main() -> None:
 
 def measure(world: World, store: Store, receiver: Receiver, pid: int, blocks: int, reorgs: int) -> None:
     """Make the blocks, and print what was measured."""
-    engine = LocalEngine(lambda: store, lambda: "own store")
+    engine = StoreEngine(lambda: store, lambda: "own store")
     shown, alerted, wrong, undone, memory = [], [], 0, 0, [resident(pid)]
     began = time.monotonic()
     for number in range(blocks):
@@ -118,7 +118,7 @@ def measure(world: World, store: Store, receiver: Receiver, pid: int, blocks: in
     print(f"memory of the follower: {memory[1]:,} MB after the first block, {resident(pid):,} MB at the end")
 
 
-def on_map(engine: LocalEngine, world: World, address: str) -> bool:
+def on_map(engine: StoreEngine, world: World, address: str) -> bool:
     """Return whether the map of the newest block has a node of the address."""
     at = from_unix(world.anvil.block_time(world.anvil.head()))
     nodes = engine.maps("test", [world.coin], [at], MapOptions()).tables["map_nodes"]

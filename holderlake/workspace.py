@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic import SecretStr
 
@@ -24,10 +24,10 @@ from holderlake.lake.lake import Lake, Manifest
 from holderlake.lake.object_store import ARCHIVE, BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
+from holderlake.provider.direct_engine import DirectEngine
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.restore import copy_home, restore_if_older
-from holderlake.provider.local_engine import DayReport, Engine, StoreChanges
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.objects import Below, Objects, open_objects
@@ -46,6 +46,33 @@ class Endpoint:
     provider_id: str
 
 
+class StoreChanges(Protocol):
+    """The numbered changes of the user's own store."""
+
+    def generation(self) -> int:
+        """Return the number of the latest change."""
+
+    def first_change_since(self, generation: int) -> int | None:
+        """Return the earliest unix second as of which answers changed after a change; None if nothing changed."""
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
+    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
+    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
+
+    first_block: int
+    last_block: int
+    is_whole: bool
+    blocks: int
+    logs: int
+    rows: int
+    removed: int
+    requests: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class OwnStore:
     """What a workspace uses of the engine's store on this host.
@@ -56,7 +83,7 @@ class OwnStore:
     store; None if another provider answers.
     """
 
-    engine: Engine | None = None
+    engine: DirectEngine | None = None
     transfers: ReadTransfers = lambda: None
     import_day: Callable[[str, str], DayReport] | None = None
     changes: Callable[[], StoreChanges | None] = lambda: None

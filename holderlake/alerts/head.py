@@ -22,8 +22,8 @@ from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import from_unix
 from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
+from holderlake.provider.direct_engine import DirectEngine
 from holderlake.provider.errors import NoHolders
-from holderlake.provider.local_engine import Engine
 from holderlake.settings.cron import interval_of
 from holderlake.warehouse import schema
 from holderlake.warehouse.connections import prepared
@@ -38,7 +38,9 @@ class HeadAlerts:
     ``version`` returns a value that changes when transfers of the token with a given address are added or removed.
     """
 
-    def __init__(self, workspace: Workspace, engine: Engine, chain: str, version: Callable[[str], object]) -> None:
+    def __init__(
+        self, workspace: Workspace, engine: DirectEngine, chain: str, version: Callable[[str], object]
+    ) -> None:
         settings = workspace.settings
         self._workspace, self._engine, self._chain, self._version = workspace, engine, chain, version
         self._rules = {name: rule for name, rule in settings.alerts.in_force.items() if rule.kind.is_of_head}

@@ -15,7 +15,7 @@ from holderlake import console
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.launch import dagster_instance, fill
-from holderlake.local.embedded import sample_period
+from holderlake.local.embedded_service import sample_period
 from holderlake.units import counted
 from holderlake.workspace import Workspace
 

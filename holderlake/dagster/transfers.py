@@ -25,9 +25,8 @@ from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run, partition_key
-from holderlake.provider.local_engine import DayReport
 from holderlake.settings import SettingsError
-from holderlake.workspace import Workspace
+from holderlake.workspace import DayReport, Workspace
 
 _WHOLE_DAY: Final = "whole day"
 _DESCRIPTION: Final = (
@@ -81,7 +80,7 @@ def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
             "transfers cannot be imported: the workspace has no import_day, the function that reads the nodes; make "
-            "the workspace with make_workspace of holderlake.local.embedded"
+            "the workspace with make_workspace of holderlake.local.embedded_service"
         )
     return workspace.import_day(chain, day)
 

@@ -20,7 +20,7 @@ from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.ingest.options import with_options
 from holderlake.ingest.partition import Batch, commit, spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
-from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
+from holderlake.provider.direct_engine import BulkResult, DirectEngine, MissingAnswer
 
 _FIRST_PASS: Final = 512
 """Number of answers in the first pass, before the size of an answer is known."""
@@ -34,7 +34,7 @@ Tables: TypeAlias = dict[str, pa.Table]
 
 async def ingest_bulk(
     context: IngestContext,
-    engine: Engine,
+    engine: DirectEngine,
     stream: Stream,
     partitions: Sequence[Partition],
     only: Sequence[str] | None,
@@ -90,7 +90,7 @@ def _passes(
 
 def _compute(
     context: IngestContext,
-    engine: Engine,
+    engine: DirectEngine,
     stream: Stream,
     missing: Missing,
     size: _PassSize,

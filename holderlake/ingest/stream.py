@@ -19,12 +19,12 @@ from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text, to_unix, utc_now
 from holderlake.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
+from holderlake.provider.direct_engine import BulkResult, DirectEngine
 from holderlake.provider.fetcher import Provider, rules_text
-from holderlake.provider.local_engine import BulkResult, Engine
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
-Compute: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
+Compute: TypeAlias = Callable[[DirectEngine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
 """Function (engine, settings, chain, subjects, instants) that computes rows with the local engine."""
 
 
@@ -191,7 +191,7 @@ def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition
     return Partition(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
 
-def engine_for(workspace: Workspace, stream: Stream) -> Engine | None:
+def engine_for(workspace: Workspace, stream: Stream) -> DirectEngine | None:
     """Return the workspace's local engine if it can compute the stream, else None."""
     return workspace.engine if stream.compute is not None else None
 

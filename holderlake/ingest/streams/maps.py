@@ -9,7 +9,7 @@ from holderlake.contract.requests import MapOptions, MapRequest, Request
 from holderlake.decoding.answers import map_tables
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
-from holderlake.provider.local_engine import BulkResult, Engine
+from holderlake.provider.direct_engine import BulkResult, DirectEngine
 from holderlake.settings import Settings
 
 
@@ -31,7 +31,7 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
 
 
 def _compute(
-    engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
+    engine: DirectEngine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
 ) -> BulkResult:
     return engine.maps(chain, tokens, instants, _options(settings))
 

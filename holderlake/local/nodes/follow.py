@@ -24,10 +24,10 @@ from holderlake.engine.sources.rpc.reading import frozen_objects
 from holderlake.engine.sources.rpc.run import ChainImport, NodeReport
 from holderlake.engine.sources.rpc.undone import undone_after
 from holderlake.engine.store.store import Store
-from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected
 from holderlake.local.nodes.followers import Follower, read_state, state_file, write_state
 from holderlake.local.store import open_own_store, own_store_id
+from holderlake.local.store_engine import StoreEngine
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
 
@@ -81,7 +81,7 @@ def follow(
     newest = replace(import_options, confirmations=import_options.confirmations or 0, to_block=None)
     _share_one_heap()
     with frozen_objects(), open_own_store(workspace.settings) as store:
-        engine = LocalEngine(lambda: store, lambda: own_store_id(workspace.settings))
+        engine = StoreEngine(lambda: store, lambda: own_store_id(workspace.settings))
 
         async def run() -> None:
             async with connected(workspace.settings, urls, newest) as to:

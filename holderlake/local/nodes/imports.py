@@ -14,8 +14,8 @@ from holderlake.engine.sources.rpc.run import ChainImport, NodeReport, Progress
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.local.store import open_own_store
-from holderlake.provider.local_engine import DayReport
 from holderlake.settings import Settings, SettingsError
+from holderlake.workspace import DayReport
 
 
 def import_from_nodes(

@@ -1,7 +1,7 @@
 """The provider in this process: a service on the loopback interface over the sample world or the user's own store.
 
 The pipeline uses the service's ``Endpoint`` like any other provider. Unless the settings forbid it, the pipeline also
-gets the ``LocalEngine`` over the same store, which computes many answers without HTTP.
+gets the ``StoreEngine`` over the same store, which computes many answers without HTTP.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from pydantic import SecretStr
 from holderlake.contract.prices import CREDIT
 from holderlake.lake.lake import SAMPLE_PROVIDER, Lake
 from holderlake.local.store import engine_rules, open_store, own_store_id, stored_transfers
-from holderlake.provider.local_engine import DayReport
 from holderlake.settings import AddressSet, Settings, SettingsError
-from holderlake.workspace import Endpoint, OwnStore, Workspace
+from holderlake.workspace import DayReport, Endpoint, OwnStore, Workspace
 
 if TYPE_CHECKING:
     from holderlake.contract.rules import Rules
     from holderlake.engine.sources.sample import World
     from holderlake.engine.store.store import Store
-    from holderlake.provider.local_engine import Engine
+    from holderlake.provider.direct_engine import DirectEngine
     from holderlake.warehouse.transfers import StoredTransfers
 
 _ALLOWANCE: Final = 10_000_000_000 * CREDIT
@@ -167,13 +166,13 @@ def _remote(settings: Settings) -> Endpoint:
     return Endpoint(url, key, url.rstrip("/"))
 
 
-def _engine(settings: Settings) -> Engine | None:
+def _engine(settings: Settings) -> DirectEngine | None:
     """Return the local engine of a provider in this process; None if the settings require HTTP."""
-    from holderlake.local.engine import LocalEngine
+    from holderlake.local.store_engine import StoreEngine
 
     if settings.provider.url or not settings.provider.direct:
         return None
-    return LocalEngine(lambda: _store(_local(settings)), lambda: _local(settings).provider_id)
+    return StoreEngine(lambda: _store(_local(settings)), lambda: _local(settings).provider_id)
 
 
 def _local(settings: Settings) -> _Local:

@@ -1,7 +1,6 @@
-"""Protocols of parts in this process: an engine, and the import of a day of a chain's transfers from its nodes.
+"""The protocol of an engine in this process, which computes many answers at once, without HTTP or JSON.
 
-The engine computes many answers at once, without HTTP or JSON. The implementations are in ``holderlake.local``. A
-``Workspace`` is given them.
+``holderlake.local.store_engine`` implements it. A ``Workspace`` is given the engine.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class BulkResult:
     computed_at: datetime
 
 
-class Engine(Protocol):
+class DirectEngine(Protocol):
     """An engine in this process. ``chain`` and ``tokens`` (addresses) name the tokens, ``instants`` are naive UTC.
 
     A token without an answer is in ``BulkResult.refused``; only faults of the engine or its store raise exceptions.
@@ -62,30 +61,3 @@ class Engine(Protocol):
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
         """Return the holders of every token at every instant, in the table ``holders``."""
-
-
-class StoreChanges(Protocol):
-    """The numbered changes of the user's own store."""
-
-    def generation(self) -> int:
-        """Return the number of the latest change."""
-
-    def first_change_since(self, generation: int) -> int | None:
-        """Return the earliest unix second as of which answers changed after a change; None if nothing changed."""
-
-
-@dataclass(frozen=True)
-class DayReport:
-    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
-    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
-    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
-
-    first_block: int
-    last_block: int
-    is_whole: bool
-    blocks: int
-    logs: int
-    rows: int
-    removed: int
-    requests: int
-    seconds: float

@@ -31,11 +31,11 @@ from holderlake.ingest import bulk, partition
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import FAILURES, Lake
-from holderlake.local.embedded import make_workspace as make_workspace_of
-from holderlake.local.engine import LocalEngine
+from holderlake.local.embedded_service import make_workspace as make_workspace_of
+from holderlake.local.store_engine import StoreEngine
 from holderlake.maintenance.rebuild import rebuild, survey
 from holderlake.maintenance.retry import failures, retry
-from holderlake.provider.local_engine import BulkResult
+from holderlake.provider.direct_engine import BulkResult
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from holderlake.settings import SettingsError, load_settings
@@ -77,7 +77,7 @@ def make_direct(sample_service: Any, make_workspace: MakeWorkspace) -> MakeWorks
 
     def make(store: Store | None = None, **settings: Any) -> Workspace:
         workspace = make_workspace(base_url=UNUSED_URL, **settings)
-        workspace.engine = LocalEngine(lambda: store or sample_service.store, lambda: "sample")
+        workspace.engine = StoreEngine(lambda: store or sample_service.store, lambda: "sample")
         return workspace
 
     return make

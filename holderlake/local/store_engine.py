@@ -19,8 +19,8 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.errors import EngineError
 from holderlake.engine.errors import UnknownToken as NotKnown
 from holderlake.engine.errors import UnsupportedToken as NotSupported
+from holderlake.provider.direct_engine import BulkResult, MissingAnswer
 from holderlake.provider.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
-from holderlake.provider.local_engine import BulkResult, MissingAnswer
 
 if TYPE_CHECKING:
     from holderlake.engine.records import TokenInfo
@@ -31,8 +31,8 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 }
 
 
-class LocalEngine:
-    """The local engine over a store. It implements ``holderlake.provider.local_engine.Engine``.
+class StoreEngine:
+    """The engine over a store. It implements ``holderlake.provider.direct_engine.DirectEngine``.
 
     ``store`` and ``provider_id`` are functions that return the value. They are called at its first use.
     """
