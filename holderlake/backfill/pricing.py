@@ -37,7 +37,7 @@ FROM failures
 WHERE code = 'unsupported_token'
     AND (chain, subject) NOT IN (SELECT (chain, token_address) FROM maps)
 """
-_READ_AT_MOST: Final = 300
+_MOST_ANSWERS_READ: Final = 300
 _ENOUGH_OF_A_KIND: Final = 30
 
 ASSUMED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
@@ -306,7 +306,7 @@ def sample_sizes(archive: AnswerArchive, provider_id: str, kinds: Collection[str
             kind, units = measure(answer.request["path"], answer.request["query"], answer.request["body"])
             if kind in read:
                 read[kind] = [a + b for a, b in zip(read[kind], (1, len(answer.raw), units), strict=True)]
-        if count >= _READ_AT_MOST or all(answers >= _ENOUGH_OF_A_KIND for answers, _, _ in read.values()):
+        if count >= _MOST_ANSWERS_READ or all(answers >= _ENOUGH_OF_A_KIND for answers, _, _ in read.values()):
             break
     return {kind: _size(kind, *counts) for kind, counts in read.items()}
 

@@ -25,7 +25,7 @@ SOURCES: Final = (SETTINGS, COMMAND, LISTED, IMPORT)
 """Sources of marks in order of precedence: the settings, ``holderlake store index``, a token list, and an import that
 names the token."""
 
-_MARK: Final = """
+_SET_INDEXED: Final = """
 INSERT INTO index_marks (chain, address, source, precedence, is_indexed) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (chain, address, source) DO UPDATE SET is_indexed = excluded.is_indexed
 WHERE is_indexed IS NOT excluded.is_indexed
@@ -77,7 +77,7 @@ def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_index
     Return True if the mark changed the column ``is_indexed`` of any token.
     """
     precedence = len(SOURCES) - SOURCES.index(source)
-    catalog.executemany(_MARK, [(*key, source, precedence, is_indexed) for key in keys])
+    catalog.executemany(_SET_INDEXED, [(*key, source, precedence, is_indexed) for key in keys])
     return refresh(catalog)
 
 

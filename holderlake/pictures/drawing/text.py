@@ -25,7 +25,7 @@ FONTS: Final = {bold: FontProperties(fname=file) for bold, file in _FILES.items(
 """matplotlib's own fonts, so that pictures do not depend on the fonts of the machine. The key True is the bold font."""
 
 _MEASURED_AT: Final = 64.0
-_LONGEST: Final = 200
+_TEXT_CHARACTERS: Final = 200
 """Most characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
 _MONTHS: Final = (
@@ -43,7 +43,7 @@ def _drawable() -> frozenset[str]:
 
 def printable(text: str) -> str:
     """Return the text on one line, without characters that the fonts cannot show. The result may be empty."""
-    plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
+    plain = unicodedata.normalize("NFKC", text[:_TEXT_CHARACTERS])[:_TEXT_CHARACTERS]
     return " ".join("".join(_printable_character(character) for character in plain).split())
 
 

@@ -36,7 +36,7 @@ NOT_ARCHIVED: Final = "not archived"
 """Name in place of the endpoint of these charges."""
 _BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
 """The field that is the complete body of a request, by endpoint; other bodies are objects of fields."""
-_MARK: Final = "CREATE TABLE IF NOT EXISTS home (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)"
+_HOME_TABLE: Final = "CREATE TABLE IF NOT EXISTS home (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)"
 _ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem, expected FROM entries ORDER BY id"
 
 
@@ -153,6 +153,6 @@ def copy_home(ledger: CreditLedger, path: Path) -> None:
 
 def _name(db: sqlite3.Connection) -> str:
     """Return the random name of the home, by which the shared ledger knows that it was copied."""
-    db.execute(_MARK)
+    db.execute(_HOME_TABLE)
     db.execute("INSERT OR IGNORE INTO home VALUES (1, ?)", (secrets.token_hex(16),))
     return str(db.execute("SELECT name FROM home").fetchone()[0])

@@ -17,7 +17,7 @@ from holderlake.service.billing.tables import WrongSecret
 from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.state import State, StateConnection, Where
 
-_BYTES: Final = 32
+_SECRET_BYTES: Final = 32
 _MIN_BYTES: Final = 16
 _SETTING: Final = "HOLDERLAKE_SERVICE__SECRET"
 _FINGERPRINT: Final = "SELECT fingerprint FROM ledger"
@@ -71,7 +71,7 @@ def _create(db: StateConnection, source: bytes | Path) -> bytes:
     # The secret is made within this transaction, so that only one process makes it.
     secret = _read(source)
     if secret is None:
-        secret = secrets.token_bytes(_BYTES)
+        secret = secrets.token_bytes(_SECRET_BYTES)
         write_whole(Path(os.fsdecode(source)), secret)  # readable by its owner only
     db.execute("INSERT INTO ledger VALUES (1, ?)", (_fingerprint(secret),))
     return secret

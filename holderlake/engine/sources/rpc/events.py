@@ -33,7 +33,7 @@ WITHDRAWAL: Final = "0x7fcf532c15f0a6db0bd6d0e038bea71d30d808c7d98cb3bf7268a95bf
 EVENTS: Final = [*TOPICS, DEPOSIT, WITHDRAWAL]
 """The topics of all events that change balances."""
 
-_WORD: Final = 64
+_WORD_DIGITS: Final = 64
 _MAX: Final = 2**256 - 1
 _FILLING: Final = "0x" + "0" * 24
 _AMOUNT: Final = "0x" + "0" * 40
@@ -119,7 +119,7 @@ def _of_wrapping(log: Log, minted: Counter[tuple[str, str, str, int]]) -> list[M
 def moves_of(log: Log) -> list[Move] | None:
     """Return the transfers of an event, or None if it is not a transfer event."""
     topics, data = log.topics, log.data[2:]
-    if not topics or len(data) % _WORD or data.strip(_DIGITS):
+    if not topics or len(data) % _WORD_DIGITS or data.strip(_DIGITS):
         return None
     if topics[0] == TRANSFER:
         return _of_transfer(topics, data)
@@ -144,8 +144,8 @@ def is_partly_indexed(log: Log) -> bool:
     words = log.data[2:]
     if len(log.topics) == 3:
         return _has_value_in_topic(log.topics, words)
-    is_partly = len(log.topics) == 2 and len(words) == 2 * _WORD
-    return is_partly and _address(log.topics[1]) is not None and _address(f"0x{words[:_WORD]}") is not None
+    is_partly = len(log.topics) == 2 and len(words) == 2 * _WORD_DIGITS
+    return is_partly and _address(log.topics[1]) is not None and _address(f"0x{words[:_WORD_DIGITS]}") is not None
 
 
 def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
@@ -154,7 +154,7 @@ def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
     No address has so many leading zeros as an amount, but those with up to four digits, to which tokens are burnt. The
     number in the data is as large as an address.
     """
-    is_address = len(data) == _WORD and data.startswith("0" * 24) and not data.startswith("0" * 32)
+    is_address = len(data) == _WORD_DIGITS and data.startswith("0" * 24) and not data.startswith("0" * 32)
     return is_address and any(
         topic.startswith(_AMOUNT) and not topic.startswith("0x" + "0" * 60) for topic in topics[1:]
     )
@@ -163,23 +163,28 @@ def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
 def wrapping(log: Log) -> tuple[str, int] | None:
     """Return the holder and the change of its balance in a Deposit or Withdrawal event; None for other events."""
     data = log.data[2:]
-    if len(log.topics) != 2 or log.topics[0] not in (DEPOSIT, WITHDRAWAL) or len(data) != _WORD or not _is_hex(data):
+    if (
+        len(log.topics) != 2
+        or log.topics[0] not in (DEPOSIT, WITHDRAWAL)
+        or len(data) != _WORD_DIGITS
+        or not _is_hex(data)
+    ):
         return None
     holder = _address(log.topics[1])
     return None if holder is None else (holder, int(data, 16) * (1 if log.topics[0] == DEPOSIT else -1))
 
 
 def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
-    if len(topics) == 1 and len(data) == 3 * _WORD:
-        words = [f"0x{data[at : at + _WORD]}" for at in (0, _WORD)]
-        topics, data = [topics[0], *words], data[2 * _WORD :]
+    if len(topics) == 1 and len(data) == 3 * _WORD_DIGITS:
+        words = [f"0x{data[at : at + _WORD_DIGITS]}" for at in (0, _WORD_DIGITS)]
+        topics, data = [topics[0], *words], data[2 * _WORD_DIGITS :]
     if len(topics) not in (3, 4):
         return None
     sender, receiver = _address(topics[1]), _address(topics[2])
     if sender is None or receiver is None:
         return None
     if len(topics) == 3 and not _has_value_in_topic(topics, data):
-        return [("erc20", sender, receiver, str(int(data, 16)), None)] if len(data) == _WORD else None
+        return [("erc20", sender, receiver, str(int(data, 16)), None)] if len(data) == _WORD_DIGITS else None
     if len(topics) == 3:
         return None
     item = topics[3][2:]
@@ -187,7 +192,7 @@ def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
 
 
 def _single(data: str) -> dict[int, int] | None:
-    return {int(data[:_WORD], 16): int(data[_WORD:], 16)} if len(data) == 2 * _WORD else None
+    return {int(data[:_WORD_DIGITS], 16): int(data[_WORD_DIGITS:], 16)} if len(data) == 2 * _WORD_DIGITS else None
 
 
 def batch_of(data: str) -> dict[int, int] | None:
@@ -217,7 +222,7 @@ def _array(data: str, place: int) -> list[int] | None:
 
 
 def _words(data: str) -> Iterator[int]:
-    return (int(data[at : at + _WORD], 16) for at in range(0, len(data), _WORD))
+    return (int(data[at : at + _WORD_DIGITS], 16) for at in range(0, len(data), _WORD_DIGITS))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -228,7 +233,7 @@ def _lower(address: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def _address(topic: str) -> str | None:
     """Return the address in a topic, which has leading zeros; None if the topic has no address."""
-    is_one = len(topic) == _WORD + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
+    is_one = len(topic) == _WORD_DIGITS + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
     return f"0x{topic[26:].lower()}" if is_one else None
 
 

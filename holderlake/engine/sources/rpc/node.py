@@ -28,7 +28,7 @@ _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
 
 T = TypeVar("T")
-_LOOKS: Final = 16
+_PROBES: Final = 16
 """Number of blocks that one batch of requests examines. Seven batches find one block among 100 million."""
 
 
@@ -244,7 +244,7 @@ async def first_block_from(node: Node, second: int, head: int) -> int:
     """
     low, high = 0, head + 1  # blocks before low are earlier, blocks from high on are not
     while low < high:
-        step = max(1, (high - low) // _LOOKS)
+        step = max(1, (high - low) // _PROBES)
         looks = list(range(low, high, step))
         headers = await node.headers(looks)
         earlier = [block for block in looks if number(headers[block].timestamp) < second]

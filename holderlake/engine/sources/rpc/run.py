@@ -59,9 +59,9 @@ QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log
 
 _NAME, _SYMBOL, _DECIMALS = "0x06fdde03", "0x95d89b41", "0x313ce567"
 _QUESTIONS: Final = (_NAME, _SYMBOL, _DECIMALS)
-_WORD: Final = 32
+_WORD_BYTES: Final = 32
 _MAX_DECIMALS: Final = 255
-_LONGEST: Final = 100
+_NAME_CHARACTERS: Final = 100
 _DELEGATED: Final = "0xef0100"
 """First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It counts as a
 wallet."""
@@ -551,21 +551,21 @@ def text_of(answer: str | None) -> str | None:
     """Return the text in a contract's answer to a call; None if it is invalid. The answer is a string, or 32 bytes in
     early tokens."""
     raw = _bytes(answer)
-    if len(raw) == _WORD:
+    if len(raw) == _WORD_BYTES:
         return _clean(raw.rstrip(b"\0"))
-    if len(raw) < 2 * _WORD:
+    if len(raw) < 2 * _WORD_BYTES:
         return None
-    start = int.from_bytes(raw[:_WORD], "big")
-    if start + _WORD > len(raw):
+    start = int.from_bytes(raw[:_WORD_BYTES], "big")
+    if start + _WORD_BYTES > len(raw):
         return None
-    length = int.from_bytes(raw[start : start + _WORD], "big")
-    return _clean(raw[start + _WORD : start + _WORD + length])
+    length = int.from_bytes(raw[start : start + _WORD_BYTES], "big")
+    return _clean(raw[start + _WORD_BYTES : start + _WORD_BYTES + length])
 
 
 def decimals_of(answer: str | None) -> int | None:
     """Return the decimals in a contract's answer; None if the answer is invalid."""
     raw = _bytes(answer)
-    places = int.from_bytes(raw[:_WORD], "big") if len(raw) >= _WORD else None
+    places = int.from_bytes(raw[:_WORD_BYTES], "big") if len(raw) >= _WORD_BYTES else None
     return places if places is not None and places <= _MAX_DECIMALS else None
 
 
@@ -580,4 +580,4 @@ def _clean(raw: bytes) -> str | None:
     """Return bytes as printable text in one line of limited length; None if nothing printable remains."""
     text = raw.decode("utf-8", "ignore")
     words = "".join(letter if letter.isprintable() else " " for letter in text).split()
-    return " ".join(words)[:_LONGEST].strip() or None
+    return " ".join(words)[:_NAME_CHARACTERS].strip() or None
