@@ -33,7 +33,6 @@ import pyarrow as pa
 from holderlake.archive.archive import AnswerArchive, NewAnswer
 from holderlake.backfill.plan import make_plan
 from holderlake.contract.tables import TABLES, build
-from holderlake.ingest.options import options_of
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.maps import MAPS
@@ -90,7 +89,7 @@ def fill(settings: Settings, instants: list[datetime]) -> None:
                         by=stream.by,
                         requested=set(covered),
                         covered=dict.fromkeys(covered, _FETCHED),
-                        options=options_of(stream.name, settings),
+                        options=stream.options_in(settings),
                     )
 
 

@@ -49,7 +49,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyiceberg.transforms import IdentityTransform, MonthTransform
 from pyiceberg.typedef import Record
 
-from holderlake.contract.tables import FAMILY_TABLES, TABLES
+from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import NO_FILE, DamagedFile, LakeError, Manifest
@@ -84,8 +84,6 @@ _PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
-_FAMILIES: Final = {table: family for family, tables in FAMILY_TABLES.items() for table in tables}
-
 _UNREADABLE: Final = (FileNotFoundError, LakeError, pa.ArrowException)
 """Errors of a missing or damaged file. Others, such as a bucket that cannot be reached, end the publication."""
 
@@ -686,7 +684,7 @@ def _month(manifest: Manifest) -> Month:
 
 def _month_of(name: str, file: DataFile) -> Month:
     """Return the month of a data file of the table ``name``. Side tables have the family in the file's name."""
-    family = _FAMILIES.get(name) or file.file_path.rpartition("/")[2].split("-")[1]
+    family = TABLES[name].family or file.file_path.rpartition("/")[2].split("-")[1]
     return family, file.partition[0], file.partition[1]
 
 

@@ -6,25 +6,34 @@
 
 from __future__ import annotations
 
-from dagster import Definitions, definitions, load_asset_checks_from_modules, load_assets_from_modules
+from dagster import (
+    AssetsDefinition,
+    Definitions,
+    definitions,
+    load_asset_checks_from_package_module,
+    load_assets_from_package_module,
+)
 
-from assets import addresses, chains, freshness, holders, maps, subgraphs, tokens, transfers, warehouse, watchlist
+import assets
+from assets.transfers import transfers
 from holderlake.dagster.application import application
 from holderlake.settings import load_settings
 from holderlake.workspace import Workspace
 from resources.definitions import all_resources
 
-_TABLES = (chains, tokens, holders, maps, subgraphs, addresses)
-
 
 def build_defs(workspace: Workspace | None = None) -> Definitions:
     """Return the Dagster definitions for a workspace, by default the one of the settings file."""
     settings = workspace.settings if workspace else load_settings()
-    nodes = [transfers] if settings.node_chains else []
+    left_out = set() if settings.node_chains else transfers.keys
     return application(
         workspace,
-        assets=load_assets_from_modules([*_TABLES, warehouse, watchlist, *nodes], include_specs=True),
-        asset_checks=load_asset_checks_from_modules([*_TABLES, freshness]),
+        assets=[
+            asset
+            for asset in load_assets_from_package_module(assets, include_specs=True)
+            if not (isinstance(asset, AssetsDefinition) and asset.keys <= left_out)
+        ],
+        asset_checks=load_asset_checks_from_package_module(assets),
         resources=all_resources(settings),
     )
 

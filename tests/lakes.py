@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.tables import TABLES, amount_columns, build, with_fetched_at
+from holderlake.contract.tables import MAP_TABLES, TABLES, amount_columns, build, with_fetched_at
 from holderlake.lake.lake import Lake, Manifest
 from holderlake.warehouse.warehouse import Warehouse
 
 DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
 FETCHED_AT = datetime(2026, 12, 1, 12, 30)
-MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 
 
 def rows(

@@ -9,7 +9,6 @@ from typing import Final
 import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
-from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.manifests import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.schema import OWN_TABLES, Query, queries
@@ -149,10 +148,9 @@ It is in the warehouse only. A load fills it from {source}.
 
 def _where(table: Table) -> str:
     name = table.name
-    families = [family.name for family in STREAMS if name in family.tables]
     file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
     token = ", token" if "token_address" in table.key else ""
-    filled_by = "each family of tables" if name in SIDE_TABLES else f"the family {_listed(families)}"
+    filled_by = "each family of tables" if name in SIDE_TABLES else f"the family {table.family}"
     return f"""\
 ## Files
 

@@ -20,8 +20,9 @@ from holderlake.alerts.rules import BLOCK, HEAD, Alert, Span, Tokens, evaluate, 
 from holderlake.contract.requests import HoldersOptions, MapOptions
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import from_unix
-from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.direct_engine import DirectEngine
 from holderlake.provider.errors import NoHolders
 from holderlake.settings.cron import interval_of
@@ -103,12 +104,12 @@ class HeadAlerts:
         of_holders = HoldersOptions(limit=holders.limit, return_metadata=holders.with_metadata)
         instants = sorted({since, at, *(at - period for period in self._periods)})
         database.execute("DELETE FROM coverage")
-        for family, result in (
-            ("maps", self._engine.maps(self._chain, tokens, instants, options)),
-            ("holders", self._engine.holders(self._chain, tokens, [since, at], of_holders)),
+        for stream, result in (
+            (MAPS, self._engine.maps(self._chain, tokens, instants, options)),
+            (HOLDERS, self._engine.holders(self._chain, tokens, [since, at], of_holders)),
         ):
             rows = {name: with_fetched_at(TABLES[name], table, at) for name, table in result.tables.items()}
-            for name, table in with_option_columns(rows, options_of(family, settings), None).items():
+            for name, table in with_option_columns(rows, stream.options_in(settings), None).items():
                 database.execute(f"DELETE FROM {name}")
                 database.register("rows", table)
                 database.execute(_INSERT.format(table=name))
@@ -118,7 +119,7 @@ class HeadAlerts:
                 for refusal in result.refused
                 if refusal.error.code != NoHolders.code
             }
-            listed = [(family, self._chain, as_of, token) for token, as_of in sorted(covered_keys)]
+            listed = [(stream.name, self._chain, as_of, token) for token, as_of in sorted(covered_keys)]
             database.executemany("INSERT INTO coverage (family, chain, timestamp, subject) VALUES (?, ?, ?, ?)", listed)
         database.execute("CHECKPOINT")  # otherwise deleted rows stay in memory
 

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.models import ADDRESS_PATTERN, LONGEST_ADDRESS
 from holderlake.contract.times import partition_text
-from holderlake.ingest.options import Options, chosen_options, has_other_options, options_of
-from holderlake.ingest.stream import Partition, Stream, partition_of
+from holderlake.ingest.stream import Options, Partition, Stream, partition_of
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
@@ -118,7 +117,7 @@ class Coverage:
         subjects = self._subjects(workspace, gap.stream, gap.partition)
         held_partition = self._of(gap.stream, gap.partition)
         unwatched = held_partition.unwatched if held_partition and gap.other_options is not None else ()
-        options = options_of(gap.stream.name, workspace.settings)
+        options = gap.stream.options_in(workspace.settings)
         return replace(gap, missing=(*subjects, *unwatched), options=options, other_options=None)
 
     def _gap(self, workspace: Workspace, stream: Stream, partition: Partition) -> Gap:
@@ -127,13 +126,13 @@ class Coverage:
         is_other = (
             held_partition is not None
             and held_partition.has_answers
-            and has_other_options(stream.name, settings, held_partition.manifest)
+            and held_partition.manifest.options != stream.options_in(settings)
         )
         return Gap(
             stream,
             partition,
             self._missing(workspace, stream, partition),
-            options=chosen_options(stream.name, settings, manifest, False),
+            options=stream.chosen_options(settings, manifest, False),
             other_options=manifest.options if manifest and is_other else None,
             is_stale=held_partition is not None and held_partition.is_stale,
         )

@@ -18,18 +18,14 @@ from holderlake.backfill.scope import LeftOut, streams_of, within_plan
 from holderlake.backfill.suggestions import Advice, Offer, advise
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.times import check_passed, partition_text, utc_now
-from holderlake.ingest.options import OPTION_NAMES, options_of
 from holderlake.ingest.stream import Stream
-from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
-from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.provider.ledger.reports import Totals
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 _MOST_LOOK_UPS: Final = 1_000_000
 """Plans with this many calls price suggestions as if no answer about a token were in the archive, to save time."""
-_BY_ADDRESS: Final = (ADDRESSES.name, SUBGRAPHS.name)
 
 
 @dataclass(frozen=True)
@@ -225,14 +221,14 @@ def make_plan(
     totals, month_left = workspace.ledger.totals(), None if is_free else workspace.ledger.left_this_month()
     costs = {line.family: line.credits for line in lines}
     look_up = bill.calls.total() < _MOST_LOOK_UPS
-    priced = {(name, _cost_settings(workspace.settings, name)): cost for name, cost in costs.items()}
+    priced = {(stream.name, _cost_settings(workspace.settings, stream)): costs[stream.name] for stream in streams}
 
     def credits_of(settings: Settings, billed_streams: Sequence[Stream]) -> int:
         for stream in billed_streams:
-            price_key = (stream.name, _cost_settings(settings, stream.name))
+            price_key = (stream.name, _cost_settings(settings, stream))
             if price_key not in priced:
                 priced[price_key] = bill_of(settings, [stream], look_up).credits
-        return sum(priced[stream.name, _cost_settings(settings, stream.name)] for stream in billed_streams)
+        return sum(priced[stream.name, _cost_settings(settings, stream)] for stream in billed_streams)
 
     offer = Offer(workspace.settings, streams, chains, costs, credits_of)
     advice, cheapest = advise(offer)
@@ -259,11 +255,11 @@ def make_plan(
     )
 
 
-def _cost_settings(settings: Settings, family: str) -> str:
+def _cost_settings(settings: Settings, stream: Stream) -> str:
     """Return, as text, the settings that determine the cost of a stream. Equal texts mean equal costs."""
-    if family in OPTION_NAMES:
-        return repr(options_of(family, settings))
-    return repr((settings.addresses, settings.address_sets)) if family in _BY_ADDRESS else ""
+    if stream.by in ("address", "address_set"):
+        return repr((settings.addresses, settings.address_sets))
+    return repr(stream.options_in(settings))
 
 
 def _line(family: str, bill: Bill) -> PlanLine:

@@ -20,7 +20,6 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.backfill.coverage import Gap
 from holderlake.contract.prices import ADDRESS_METADATA
 from holderlake.contract.requests import AddressesMetadataRequest, Request
-from holderlake.ingest.options import with_options
 from holderlake.ingest.stream import engine_for
 from holderlake.workspace import Workspace
 
@@ -208,7 +207,7 @@ def _price_alike(
     the provider for new answers. Calls about the subjects ``refused`` cost nothing.
     """
     name, chain, as_of = gap.stream.name, gap.partition.chain, gap.stream.archive_as_of(gap.partition)
-    settings = with_options(name, workspace.settings, gap.options)
+    settings = gap.stream.with_options(workspace.settings, gap.options)
     (request,) = gap.stream.requests(settings, gap.partition, gap.missing[:1], refresh)
     called: Sequence[str] = gap.missing
     if look_up:
@@ -246,7 +245,7 @@ def _price_requests(
     ``keys`` are the archive keys of the requests that the bill contains already. The gap's keys are added to them.
     """
     name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
-    settings = with_options(name, workspace.settings, gap.options)
+    settings = gap.stream.with_options(workspace.settings, gap.options)
     requests = [
         request
         for group in gap.stream.batches(gap.missing)

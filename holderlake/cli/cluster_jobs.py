@@ -21,13 +21,14 @@ from holderlake.cluster.answers import BulkRequest, Partition, answers
 from holderlake.cluster.build import build
 from holderlake.cluster.tasks import Workers
 from holderlake.contract import tables
-from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
+from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import check_passed, utc_now
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.errors import RunFailed
-from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.provider.fetcher import rules_text
 from holderlake.settings import Settings, SettingsError
@@ -38,11 +39,7 @@ if TYPE_CHECKING:
     from holderlake.engine.store.store import Store
     from holderlake.entities.statements import Engine
 
-_FAMILIES: Final = {
-    "maps": ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
-    "holders": ("holders",),
-}
-_ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
+_STREAMS: Final = (MAPS, HOLDERS)
 _NO_HOLDERS: Final = "no_holders"
 
 
@@ -247,7 +244,7 @@ def _computed(
 
 
 def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:
-    manifests = [workspace.lake.manifest(family, chain, as_of) for family in _FAMILIES]
+    manifests = [workspace.lake.manifest(stream.name, chain, as_of) for stream in _STREAMS]
     return all(manifest is not None and manifest.answered >= set(tokens) for manifest in manifests)
 
 
@@ -260,15 +257,15 @@ def _commit(
     the store's latest change. A token without holders becomes a failure, as in a partition that was fetched.
     """
     at = utc_now()
-    for family, names in _FAMILIES.items():
-        options = options_of(family, settings)
-        rows = {name: _with_fetched_at(name, partition.tables.get(name), at) for name in names}
-        token_addresses = set(rows[names[0]]["token_address"].to_pylist())
+    for stream in _STREAMS:
+        options = stream.options_in(settings)
+        rows = {name: _with_fetched_at(name, partition.tables.get(name), at) for name in stream.tables}
+        token_addresses = set(rows[stream.tables[0]]["token_address"].to_pylist())
         failures: list[dict[str, Any]] = [
             {
                 "chain": partition.chain,
                 "as_of": partition.as_of,
-                "endpoint": _ENDPOINTS[family],
+                "endpoint": stream.endpoint,
                 "subject": token,
                 "code": _NO_HOLDERS,
                 "reason": f"{token} on {partition.chain} has no holders at {partition.as_of.isoformat()}Z",
@@ -277,16 +274,16 @@ def _commit(
             if token not in token_addresses
         ]
         workspace.lake.write(
-            family,
+            stream.name,
             partition.chain,
             partition.as_of,
             with_option_columns(rows, options, rules),
             provider=own_store_id(settings),
-            by="token",
+            by=stream.by,
             requested=set(tokens),
             covered=dict.fromkeys(tokens, at),
             failures=tables.build(TABLES["failures"], failures, at),
-            final=True,
+            final=stream.historic,
             options=options,
             store_change=change,
         )

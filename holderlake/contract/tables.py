@@ -42,13 +42,16 @@ class Table:
     """A table of lake and warehouse. ``row`` is a text with the meaning of a row.
 
     ``key`` has the columns that identify a row. ``schema`` is the Arrow schema; each field has a ``comment`` in its
-    metadata.
+    metadata. ``family`` is the family of tables that one request fills together; empty for a table that no request
+    fills. ``is_list`` is true if the rows of a subject are a list whose length changes little between two instants.
     """
 
     name: str
     row: str
     schema: pa.Schema
     key: tuple[str, ...]
+    family: str = ""
+    is_list: bool = False
 
     @cached_property
     def engine_schema(self) -> pa.Schema:
@@ -125,12 +128,20 @@ _HOLDER_LIMIT = _int("holder_limit", "Limit of holders in the request: 80, 250 o
 _TIME_NODE = _int("time_node", "Number of the time node within the map (1, 2, …); null outside time nodes")
 
 
-def _table(name: str, row: str, key: tuple[str, ...], *columns: pa.Field, token: bool = True) -> Table:
+def _table(
+    name: str,
+    row: str,
+    key: tuple[str, ...],
+    *columns: pa.Field,
+    token: bool = True,
+    family: str = "",
+    is_list: bool = False,
+) -> Table:
     common = (_CHAIN, _AS_OF, *((_TOKEN,) if token else ()))
     common_names = {field.name for field in common}
     own_columns = (field for field in columns if field.name not in common_names)
     schema = pa.schema([*common, *own_columns, _FETCHED_AT])
-    return Table(name, row, schema, (*(field.name for field in common), *key))
+    return Table(name, row, schema, (*(field.name for field in common), *key), family, is_list)
 
 
 _TABLES: Final = (
@@ -140,12 +151,16 @@ _TABLES: Final = (
         (),
         *columns_of_model(Chain),
         token=False,
+        family="chains",
+        is_list=True,
     ),
     _table(
         "tokens",
         "a token",
         (),
         *columns_of_model(Token),
+        family="tokens",
+        is_list=True,
     ),
     _table(
         "holders",
@@ -153,6 +168,8 @@ _TABLES: Final = (
         ("address",),
         *columns_of_model(Holder),
         _HOLDER_LIMIT,
+        family="holders",
+        is_list=True,
     ),
     _table(
         "maps",
@@ -169,6 +186,7 @@ _TABLES: Final = (
             "JSON of the addresses whose balance is below zero: their count, and address and raw balance of the 100 "
             "lowest; null if there are none, or the provider does not report them",
         ),
+        family="maps",
     ),
     _table(
         "map_nodes",
@@ -177,6 +195,8 @@ _TABLES: Final = (
         _text("kind", "top_holder, magic or time", required=True),
         _TIME_NODE,
         *columns_of_model(HolderNode),
+        family="maps",
+        is_list=True,
     ),
     _table(
         "grouped_transfers",
@@ -184,6 +204,7 @@ _TABLES: Final = (
         ("from_address", "to_address", "rel_type", "transfer_chain", "transfer_token", "time_node"),
         *_RELATIONSHIP,
         _TIME_NODE,
+        family="maps",
     ),
     _table(
         "clusters",
@@ -191,6 +212,7 @@ _TABLES: Final = (
         ("cluster_id",),
         _int("cluster_id", "1 is the largest cluster of the map", required=True),
         *columns_of_model(Cluster),
+        family="maps",
     ),
     _table(
         "cluster_members",
@@ -199,6 +221,7 @@ _TABLES: Final = (
         _int("cluster_id", "The cluster", required=True),
         _text("address", "The member", required=True),
         _text("kind", "holder or magic", required=True),
+        family="maps",
     ),
     _table(
         "subgraph_transfers",
@@ -207,6 +230,7 @@ _TABLES: Final = (
         _text("address_set", "Name of the address set in the settings", required=True),
         *_RELATIONSHIP,
         token=False,
+        family="subgraphs",
     ),
     _table(
         "addresses",
@@ -214,6 +238,8 @@ _TABLES: Final = (
         ("address",),
         *columns_of_model(AddressMetadata),
         token=False,
+        family="addresses",
+        is_list=True,
     ),
     _table(
         "failures",
@@ -254,17 +280,14 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for tab
 
 MISSING_CONTENT: Final = "missing_content"
 """Code of a row of ``failures`` for content that a request asked for and its answer lacks."""
-FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+FAMILY_TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "chains": frozenset({"chains"}),
-        "tokens": frozenset({"tokens"}),
-        "holders": frozenset({"holders"}),
-        "maps": frozenset({"maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"}),
-        "subgraphs": frozenset({"subgraph_transfers"}),
-        "addresses": frozenset({"addresses"}),
+        family: tuple(table.name for table in _TABLES if table.family == family)
+        for family in dict.fromkeys(table.family for table in _TABLES if table.family)
     }
 )
 """The tables of each family. One request fills the tables of a family together, and one manifest lists their files."""
+MAP_TABLES: Final = FAMILY_TABLES["maps"]
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:

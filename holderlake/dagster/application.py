@@ -108,9 +108,7 @@ def default_resources(settings: Settings) -> dict[str, Any]:
 
 def _with_versions(assets: Iterable[Any], settings: Settings, days: MultiPartitionsDefinition) -> list[Any]:
     """Return the assets with the partitions ``days``, and a code version for each table: its request options."""
-    versions = {
-        asset_key(table): chosen_version(stream.name, settings) for stream in STREAMS for table in stream.tables
-    }
+    versions = {asset_key(table): chosen_version(stream, settings) for stream in STREAMS for table in stream.tables}
 
     def versioned(spec: AssetSpec) -> AssetSpec:
         if spec.partitions_def == CHAIN_BY_DAY:

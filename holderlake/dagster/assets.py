@@ -5,7 +5,7 @@ are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from holderlake.dagster.metadata import (
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.dagster.versions import chosen_version, code_version, input_tags, provenance
+from holderlake.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags, provenance
 from holderlake.healing.paused import pausing
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
@@ -46,25 +46,6 @@ POOL: Final = "provider"
 """Name of Dagster's concurrency pool for all steps that fetch with the API key of the settings."""
 ONE_RUN: Final = BackfillPolicy.single_run()
 """A range of partitions is one run, which fetches all of them."""
-ENDPOINTS: Final[Mapping[str, str]] = {
-    "chains": "From `GET /v0/chains`, one call a day.",
-    "tokens": "From `POST /v0/tokens/metadata`, all watched tokens of the chain in one call.",
-    "holders": "From `GET /v0/tokens/holders`, one call per token, as of the partition's instants; history mode for "
-    "past ones.",
-    "maps": "From `GET /v0/tokens/map`: one call per token fills the five tables of maps.",
-    "subgraphs": "From `POST /v0/relationships/subgraph`, for each address set of the settings; large sets in covering "
-    "blocks.",
-    "addresses": "From `POST /v0/addresses/metadata` (custom plans), for top holders and the address sets of the "
-    "settings.",
-}
-"""Description of the assets of each family of tables: the endpoint that they come from."""
-INPUTS: Final[Mapping[str, Sequence[str]]] = {
-    "tokens": ["watchlist"],
-    "holders": ["watchlist", "tokens"],  # names of tokens are in the plots
-    "maps": ["watchlist", "tokens"],
-    "addresses": ["holders"],
-}
-"""Assets that each family of tables is made from."""
 
 
 class IngestConfig(Config):
@@ -90,12 +71,12 @@ def stream_asset(
 ) -> AssetsDefinition:
     """Return the assets of a stream's tables. They need a workspace as the resource ``resource``.
 
-    ``deps`` are the names of tables to fetch before, by default those of ``INPUTS``; ``description`` is by default the
+    ``deps`` are the names of assets to materialise before, by default ``inputs_of``; ``description`` is by default the
     endpoint of the tables. ``key_prefix`` is the first part of each asset key. ``pool`` is Dagster's concurrency pool
     of the steps; with one pool for each API key, ``dagster.yaml`` can limit a key's steps.
     """
-    text = ENDPOINTS[stream.name] if description is None else description
-    inputs = INPUTS.get(stream.name, ()) if deps is None else deps
+    text = stream.source if description is None else description
+    inputs = inputs_of(stream) if deps is None else deps
 
     @multi_asset(
         name="__".join([*key_prefix, stream.name]),
@@ -131,13 +112,18 @@ def stream_asset(
     return materialise
 
 
+def inputs_of(stream: Stream) -> list[str]:
+    """Return the names of the assets that a stream reads: the watchlist, if it is by token, and its input tables."""
+    return [*([WATCHLIST] if stream.by == "token" else []), *stream.inputs]
+
+
 def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
     """Return whether a partition has other request options than the settings, or lacks watched tokens.
 
     ``results`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
     """
     version = code_version(results[-1].options)
-    return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, results)
+    return version != chosen_version(stream, workspace.settings) or lacks_tokens(config.tokens, results)
 
 
 def _log(

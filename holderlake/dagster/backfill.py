@@ -34,7 +34,7 @@ from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.times import parse_when
-from holderlake.dagster.assets import INPUTS, POOL
+from holderlake.dagster.assets import POOL, inputs_of
 from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.checks.streams import tag_failed_requests
@@ -195,7 +195,7 @@ class _Backfill:
     def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
         """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
         newest, instance = partition_key(chain, self.instants[chain][0]), self._context.instance
-        inputs = input_tags(instance, map(asset_key, INPUTS.get(stream.name, ())))
+        inputs = input_tags(instance, map(asset_key, inputs_of(stream)))
         for table in stream.tables:
             logged_partitions = instance.get_materialized_partitions(AssetKey(table))
             for day_results in by_day(results).values():

@@ -20,13 +20,9 @@ from holderlake.dagster.resources import (
     WorkspaceResource,
 )
 from holderlake.dagster.warehouse import warehouse_asset
-from holderlake.ingest.stream import Stream
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.settings.sections.schedule import Family
 
-Family = Literal["tokens", "holders", "maps"]
-_STREAMS: Final[Mapping[Family, Stream]] = {"tokens": TOKENS, "holders": HOLDERS, "maps": MAPS}
 _SAMPLE: Final = {"eth": ["0xcfe4ed94e22467bac6fd2206d478183d57f82197"]}
 
 
@@ -62,7 +58,9 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
     home: str | None = Field(
         default=None, description="Folder of lake, warehouse and ledger, in the project; default: data/<key_prefix>"
     )
-    families: list[Family] = Field(default=["tokens", "holders", "maps"], description="Tables to fetch")
+    families: list[Family] = Field(
+        default=[stream.name for stream in STREAMS if stream.by == "token"], description="Families of tables to fetch"
+    )
     start: str = Field(default="2025-01-01", description="First day of the partitions")
     schedule: str | None = Field(default="30 0 * * *", description="Cron schedule (UTC) of a run per chain; or null")
 
@@ -84,19 +82,19 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         name = "__".join(self.key_prefix) or "holderlake"
         resource = f"{name}_{WORKSPACE}"
         days = chain_by_day(sorted(self.watchlist), start=date.fromisoformat(self.start))
-        streams = [_STREAMS[family] for family in self.families]
+        streams = [stream for stream in STREAMS if stream.name in self.families]
+        tables = [table for stream in streams for table in stream.tables]
         shared: dict[str, Any] = {"key_prefix": self.key_prefix, "resource": resource}
         assets = [
             stream_asset(
                 stream,
-                deps=["tokens"] if stream is not TOKENS and TOKENS in streams else [],
+                deps=[table for table in stream.inputs if table in tables],
                 partitions_def=days,
                 pool=f"{name}_{POOL}",
                 **shared,
             )
             for stream in streams
         ]
-        tables = [table for stream in streams for table in stream.tables]
         assets.append(warehouse_asset(tables, partitions_def=days, **shared))
         job = dg.define_asset_job(
             f"{name}_ingest",

@@ -22,7 +22,7 @@ from dagster import (
 
 from holderlake.contract.chains import normalise_address
 from holderlake.dagster.partitions import CHAIN
-from holderlake.ingest.options import Options, options_of
+from holderlake.ingest.stream import Options, Stream
 from holderlake.settings import Settings
 
 WATCHLIST: Final = "watchlist"
@@ -47,9 +47,9 @@ def code_version(options: Options) -> str:
     return ", ".join(f"{name} {value}" for name, value in sorted(options.items())) or "1"
 
 
-def chosen_version(stream: str, settings: Settings) -> str:
+def chosen_version(stream: Stream, settings: Settings) -> str:
     """Return the code version of a stream's tables under the settings."""
-    return code_version(options_of(stream, settings))
+    return code_version(stream.options_in(settings))
 
 
 def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], chains: Iterable[str]) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from holderlake.contract.tables import MAP_TABLES
 from holderlake.warehouse.connections import explained
 from holderlake.warehouse.warehouse import Warehouse
 
 _MAP: Final = "FROM {table} WHERE chain = $chain AND token_address = $token AND timestamp = $at"
-MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 
 
 @dataclass(frozen=True)

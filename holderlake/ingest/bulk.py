@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from holderlake.archive import provenance
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
-from holderlake.ingest.options import with_options
 from holderlake.ingest.partition import Batch, commit, spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.provider.direct_engine import BulkResult, DirectEngine, MissingAnswer
@@ -104,7 +103,7 @@ def _compute(
     if not subjects or stream.compute is None:
         return {partition: Batch() for partition in partitions}
     instants = sorted(partition.as_of for partition in partitions)
-    settings = with_options(stream.name, context.workspace.settings, missing.options)
+    settings = stream.with_options(context.workspace.settings, missing.options)
     batches = {partition: Batch() for partition in partitions}
     subjects_left = subjects
     while subjects_left:

@@ -25,8 +25,7 @@ from holderlake.contract.times import partition_text, utc_now
 from holderlake.decoding.answers import Decoded
 from holderlake.decoding.lenient import UNREADABLE_ROW
 from holderlake.ingest.decode_queue import PendingDecode
-from holderlake.ingest.options import Options, with_options
-from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
+from holderlake.ingest.stream import IngestContext, Missing, Options, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
 from holderlake.provider.client import Response
 from holderlake.provider.errors import (
@@ -56,11 +55,8 @@ _IDLE_SECONDS: Final = 1.0
 """Seconds without a call, a decode or a commit after which a run that stops cancels its remaining tasks."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token", provenance.INVALID_ADDRESS})
 """Error codes that are true for the subject at that instant, so that a second request would get the same error."""
-_OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
-    "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
-    "holders": {"holder_limit": "limit"},
-}
-"""Columns in which tables record request options: by table, the option's name for each column."""
+_OPTION_COLUMNS: Final[Mapping[str, str]] = {"limit": "holder_limit"}
+"""Names of the columns of request options that have another name than their option."""
 
 
 @dataclass
@@ -171,7 +167,7 @@ async def fetch_partition(
     missing = context.missing(stream, partition, only)
     batch = Batch()
     if missing.subjects:
-        settings = with_options(stream.name, context.workspace.settings, missing.options)
+        settings = stream.with_options(context.workspace.settings, missing.options)
         is_large = len(missing.subjects) > ANSWERS_AT_ONCE
         invalid = _add_invalid_addresses(stream, missing.subjects, batch)
         groups = [
@@ -404,20 +400,16 @@ def _failures(partition: Partition, rows: Iterable[Mapping[str, Any]], at: datet
 
 
 def with_option_columns(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
-    """Return the tables with values in the columns of request options and in the column ``rules`` of ``maps``."""
-    return {name: _with_option_columns(name, rows, options, rules) for name, rows in tables.items()}
+    """Return the tables with values in their columns of request options, and in the column ``rules``."""
+    values = {_OPTION_COLUMNS.get(option, option): value for option, value in options.items()} | {"rules": rules}
+    return {name: _with_constants(TABLES[name].schema, rows, values) for name, rows in tables.items()}
 
 
-def _with_option_columns(name: str, rows: pa.Table, options: Options, rules: str | None) -> pa.Table:
-    values = {column: options.get(option) for column, option in _OPTION_COLUMNS.get(name, {}).items()}
-    if name == "maps":
-        values["rules"] = rules
-    schema = TABLES[name].schema
-    for column, value in values.items():
+def _with_constants(schema: pa.Schema, rows: pa.Table, values: Mapping[str, Any]) -> pa.Table:
+    for column in values.keys() & set(schema.names):
         field = schema.field(column)
-        rows = rows.set_column(
-            schema.get_field_index(column), field, pa.repeat(pa.scalar(value, field.type), len(rows))
-        )
+        constants = pa.repeat(pa.scalar(values[column], field.type), len(rows))
+        rows = rows.set_column(schema.get_field_index(column), field, constants)
     return rows
 
 

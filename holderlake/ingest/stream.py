@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from holderlake.archive.archive import as_of_text
 from holderlake.contract.requests import Request
+from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.contract.times import partition_text, to_unix, utc_now
 from holderlake.ingest.decode_queue import Decode, DecodeQueue
-from holderlake.ingest.options import Options, chosen_options
+from holderlake.lake.manifests import Manifest
 from holderlake.provider.direct_engine import BulkResult, DirectEngine
 from holderlake.provider.fetcher import Provider, rules_text
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
+Options: TypeAlias = Mapping[str, Any]
+"""Request options that change the content of an answer, by the name of their setting, for example ``limit``."""
 Compute: TypeAlias = Callable[[DirectEngine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
 """Function (engine, settings, chain, subjects, instants) that computes rows with the local engine."""
 
@@ -51,7 +54,9 @@ class Partition:
 class Stream:
     """A family of tables that are fetched and committed together, and the functions that do so.
 
+    ``name``: name of the family. ``contract.tables`` declares its tables.
     ``by``: kind of the subjects (chain, token, address_set or address).
+    ``source``: sentence about the endpoint of the tables, for people.
     ``historic``: whether the endpoint answers as of a past instant. If not, one answer a day is used for all past
         instants.
     ``batch``: most subjects that are requested together.
@@ -62,11 +67,13 @@ class Stream:
     ``endpoint``: name of the endpoint of the requests. The key's plan must include it.
     ``together``: whether each subject has its own answer, and ``decode`` takes many answers at once.
     ``compute``: computes many partitions with the local engine; None if it cannot.
+    ``inputs``: tables of other streams that it reads, or that its plots read.
+    ``options``: names of its request options. The section of the settings with the stream's name has their values.
     """
 
     name: str
     by: str
-    tables: tuple[str, ...]
+    source: str
     historic: bool
     batch: int
     subjects: Callable[[Workspace, Partition], list[str]]
@@ -76,6 +83,32 @@ class Stream:
     contains: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
     compute: Compute | None = None
+    inputs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the family's tables."""
+        return FAMILY_TABLES[self.name]
+
+    def options_in(self, settings: Settings) -> Options:
+        """Return the request options that the settings define; empty for a stream without options."""
+        return {name: getattr(getattr(settings, self.name), name) for name in self.options}
+
+    def with_options(self, settings: Settings, options: Options) -> Settings:
+        """Return a copy of the settings in which the stream has the given request options."""
+        if options == self.options_in(settings) or not options:
+            return settings
+        section = getattr(settings, self.name).model_copy(update=dict(options))
+        return settings.model_copy(update={self.name: section})
+
+    def chosen_options(self, settings: Settings, manifest: Manifest | None, refresh: bool) -> Options:
+        """Return the options for a partition's requests: those of its manifest, else those of the settings.
+
+        A partition has one set of options: further subjects are requested with the options of the earlier ones, even if
+        the settings have changed. Only a ``refresh`` uses those of the settings, for all subjects.
+        """
+        return self.options_in(settings) if manifest is None or refresh else manifest.options
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
         """Split the subjects into lists of at most ``batch``, each of which is requested together."""
@@ -216,7 +249,7 @@ def missing(
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     manifest = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
     refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
-    options = chosen_options(stream.name, workspace.settings, manifest, refresh)
+    options = stream.chosen_options(workspace.settings, manifest, refresh)
     is_stale = manifest is not None and workspace.is_stale(manifest)
     if manifest and (is_stale or (refresh and manifest.options != options)):
         subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))

@@ -192,7 +192,7 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
             f"the manifest belongs to {manifest.family} of {manifest.chain} at {manifest.timestamp}, not to its path"
         )
     commit_name(manifest.commit)
-    family_tables = FAMILY_TABLES.get(manifest.family, frozenset())
+    family_tables = FAMILY_TABLES.get(manifest.family, ())
     for name, file in manifest.tables.items():
         if name not in family_tables and name not in SIDE_TABLES:
             raise BadName(f"the manifest names the table {name!r}, which the family {manifest.family} does not have")

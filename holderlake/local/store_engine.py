@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.contract.requests import HoldersOptions, HoldersRequest, MapOptions, MapRequest
-from holderlake.contract.tables import TABLES
+from holderlake.contract.tables import MAP_TABLES, TABLES
 from holderlake.contract.times import utc_now
 from holderlake.engine.errors import EngineError
 from holderlake.engine.errors import UnknownToken as NotKnown
@@ -57,7 +57,6 @@ class StoreEngine:
         """Return the map tables of tokens at instants (UTC), and the tokens and instants that have no map. Raises
         ``EngineError`` if the store can't be read."""
         from holderlake.engine.maps.batch import map_batches
-        from holderlake.engine.maps.maps import MAP_TABLES
 
         token_infos, refused = self._supported_tokens(chain, tokens, instants)
         at = utc_now()

@@ -85,7 +85,7 @@ class HomeMetrics:
         )
         newest = self._newest()
         for (family, chain), manifest in sorted(newest.items()):
-            for table in sorted(FAMILY_TABLES[family]):
+            for table in FAMILY_TABLES[family]:
                 seconds = 0.0 if manifest is None else manifest.as_of.replace(tzinfo=UTC).timestamp()
                 newest_instant.add_metric([chain, table], seconds)
                 if manifest is not None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from holderlake.contract.tables import FAMILY_TABLES, TABLES, Table
+from holderlake.contract.tables import TABLES, Table
 from holderlake.contract.text import printable
 from holderlake.lake import manifests
 from holderlake.lake.damage import Damage
@@ -199,7 +199,7 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     manifests = f"{root}/_manifests/chain=*/timestamp=*/*.json"
     tables = [table for table in TABLES.values() if next(root.glob(_pattern(table)), None) is not None]
     globs = [manifests, *(f"{root}/{_pattern(table)}" for table in tables)]
-    families = {table: family for family, names in FAMILY_TABLES.items() for table in sorted(names)}
+    families = (f"{quoted(table.name)}: {quoted(table.family)}" for table in TABLES.values() if table.family)
     yield _HEAD
     yield f"{UTC_SESSION}\n"
     yield from (f"-- Left out, because it is damaged: {printable(str(damage))}\n" for damage in damaged)
@@ -207,7 +207,7 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
         manifests=quoted(manifests),
         globs=_list(globs),
         sides=sides,
-        families="MAP {" + ", ".join(f"{quoted(table)}: {quoted(family)}" for table, family in families.items()) + "}",
+        families="MAP {" + ", ".join(families) + "}",
         damaged=_list(_manifest_digests(root, damaged)),
     )
     yield from (_INTACT.format(name=table.name) for table in tables)

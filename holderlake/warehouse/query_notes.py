@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.tables import MAP_TABLES
 from holderlake.warehouse.schema import quoted
 
 _FAMILIES: Final = {
@@ -20,7 +20,7 @@ _FAMILIES: Final = {
     "holder_changes": "holders",
     "cluster_flows": "maps",
     "exchange_flows": "maps",
-} | {f"{table}_as_of": "maps" for table in sorted(FAMILY_TABLES["maps"])}
+} | {f"{table}_as_of": "maps" for table in MAP_TABLES}
 """Family of the answers of each macro as of an instant."""
 _TIME: Final = r"(?:\b(?:DATE|TIMESTAMP)\s*)?'([^']+)'\s*"
 _CALL: Final = re.compile(rf"\b({'|'.join(_FAMILIES)})\s*\(\s*{_TIME}(?:,\s*{_TIME})?", re.IGNORECASE)

@@ -57,40 +57,37 @@ CREATE TABLE IF NOT EXISTS _internal.mixed (
 """
 _SNAPSHOTS: Final = {
     "tokens": (
-        "tokens",
         "Name, symbol and transfer count, as known at fetched_at, because tokens have no history,",
         "SELECT chain, symbol, name, transfers_count FROM {name} ORDER BY ALL",
     ),
     "holders": (
-        "holders",
         "Listed holders (balances_at has all holders of a token of your store)",
         "SELECT chain, token_address, rank, address, share FROM {name} WHERE rank <= 10"
         " ORDER BY chain, token_address, rank",
     ),
-    "maps": ("maps", "The map", "SELECT chain, token_address, service_score, cexs FROM {name} ORDER BY service_score"),
+    "maps": ("The map", "SELECT chain, token_address, service_score, cexs FROM {name} ORDER BY service_score"),
     "map_nodes": (
-        "maps",
         "Nodes of the map",
         "SELECT token_address, label, share FROM {name} WHERE is_cex ORDER BY share DESC, token_address, label",
     ),
     "grouped_transfers": (
-        "maps",
         "Relationships of the map, with sums since the first transfer,",
         "SELECT from_address, to_address, total_value FROM {name} WHERE time_node IS NULL ORDER BY ALL LIMIT 5",
     ),
     "clusters": (
-        "maps",
         "Clusters of the map",
         "SELECT chain, token_address, cluster_id, share FROM {name} WHERE share > 0.05"
         " ORDER BY share DESC, token_address",
     ),
     "cluster_members": (
-        "maps",
         "Members of the clusters of the map",
         "SELECT chain, token_address, cluster_id, count(*) AS members FROM {name} GROUP BY ALL ORDER BY ALL",
     ),
 }
-"""Values for ``snapshots.sql.template`` by table: family, a phrase that describes the rows, and an example query."""
+"""Values for ``snapshots.sql.template`` by table: a phrase that describes the rows, and an example query.
+
+Another table about tokens has the phrase and the example of ``_snapshots``.
+"""
 _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
 _NAMED_STATEMENT: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
 
@@ -190,7 +187,7 @@ def queries() -> tuple[Query, ...]:
     """Return all views and macros, sorted by name."""
     folder = files("holderlake.warehouse").joinpath("sql")
     texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
-    texts += map(_snapshots, _SNAPSHOTS)
+    texts += [_snapshots(table) for table in TABLES.values() if table.family and "token_address" in table.key]
     statements = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]
     return tuple(sorted(statements, key=lambda query: query.name))
 
@@ -318,22 +315,23 @@ def _in_order() -> list[Query]:
     return [by_name[name] for name in TopologicalSorter(uses).static_order()]
 
 
-def _snapshots(table: str) -> str:
+def _snapshots(table: Table) -> str:
     """Return the SQL of a table's ``latest_`` view and its ``_as_of`` and ``_known_at`` macros."""
-    family, rows, example = _SNAPSHOTS[table]
+    name = table.name
+    rows, example = _SNAPSHOTS.get(name, (f"Rows of {name}", "FROM {name} ORDER BY ALL LIMIT 5"))
     template = files("holderlake.warehouse").joinpath("sql", "snapshots.sql.template").read_text("utf-8")
-    fields = [field for field in TABLES[table].schema if field.name not in {"chain", "as_of", "token_address"}]
+    fields = [field for field in table.schema if field.name not in {"chain", "as_of", "token_address"}]
     return template.format(
-        table=table,
-        family=family,
+        table=name,
+        family=table.family,
         rows=rows,
-        example_latest=example.format(name=f"latest_{table}"),
-        example_as_of=example.format(name=f"{table}_as_of('2026-06-30')"),
-        columns=", ".join(map(column_name, TABLES[table].schema.names)),
+        example_latest=example.format(name=f"latest_{name}"),
+        example_as_of=example.format(name=f"{name}_as_of('2026-06-30')"),
+        columns=", ".join(map(column_name, table.schema.names)),
         structure=json.dumps({field.name: sql_type(field) for field in fields}),
-        example_replaced=f"SELECT chain, token_address, timestamp, fetched_at, known_until FROM replaced_{table} "
+        example_replaced=f"SELECT chain, token_address, timestamp, fetched_at, known_until FROM replaced_{name} "
         "ORDER BY ALL LIMIT 5",
-        example_known_at=example.format(name=f"{table}_known_at('2026-06-30', '2027-01-01')"),
+        example_known_at=example.format(name=f"{name}_known_at('2026-06-30', '2027-01-01')"),
     )
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.rules import Rules
-from holderlake.contract.tables import TABLES
+from holderlake.contract.tables import MAP_TABLES, TABLES
 from holderlake.contract.times import dt_update_text, from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from holderlake.engine.maps.maps import MAP_TABLES, map_as_of
+from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.queries.addresses import addresses_table
 from holderlake.engine.queries.holders import holders_as_of

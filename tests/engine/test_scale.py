@@ -23,11 +23,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import exact_amount
+from holderlake.contract.tables import MAP_TABLES, exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.maps.batch import holder_batches, map_batches
-from holderlake.engine.maps.maps import MAP_TABLES, map_as_of
+from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS

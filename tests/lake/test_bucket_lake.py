@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holderlake.contract.tables import TABLES
+from holderlake.contract.tables import MAP_TABLES, TABLES
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.object_store import BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.storage.objects import Bucket, Folder, Objects, ObjectsError, Version
 from holderlake.warehouse.warehouse import Warehouse
 from tests.examples import some
-from tests.lakes import DAYS, FETCHED_AT, MAP_TABLES, count, failures, map_tables, write, write_holders, write_maps
+from tests.lakes import DAYS, FETCHED_AT, count, failures, map_tables, write, write_holders, write_maps
 from tests.s3 import require_s3
 
 require_s3()

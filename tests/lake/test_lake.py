@@ -16,11 +16,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from holderlake.contract.tables import FAMILY_TABLES, TABLES, build
+from holderlake.contract.tables import MAP_TABLES, TABLES, build
 from holderlake.lake.lake import Lake, LakeError, Manifest
 from holderlake.lake.manifests import DamagedManifest, parsed_manifest
 from holderlake.lake.rows import empty
-from tests.lakes import DAYS, FETCHED_AT, MAP_TABLES, failures, holders, map_tables, write, write_holders, write_maps
+from tests.lakes import DAYS, FETCHED_AT, failures, holders, map_tables, write, write_holders, write_maps
 from tests.processes import run
 
 DAY = DAYS[0]
@@ -68,7 +68,7 @@ def test_a_table_with_all_possible_nulls_survives_parquet(tmp_path: Path, name: 
     if name == "failures":
         write(lake, "holders", "x", DAY, {}, set(), rows)
     else:
-        family = next((family for family, tables in FAMILY_TABLES.items() if name in tables), "maps")
+        family = TABLES[name].family or "maps"
         write(lake, family, "x", DAY, {name: rows}, {"x"}, by=by)
     assert lake.read(name) == rows
 

@@ -50,8 +50,6 @@ _ROWS: Final = "rows_are_sound"
 _COUNTS: Final = "rows_are_those_of_the_manifest"
 _FIELDS: Final = "fields_are_those_of_the_contract"
 _VOLUME: Final = "rows_are_not_half_of_before"
-_LISTS: Final = frozenset({"chains", "tokens", "holders", "map_nodes", "addresses"})
-"""Tables whose numbers of rows are compared. Relationships and clusters come and go with what holders do."""
 _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10
@@ -184,7 +182,7 @@ def evaluate(
     yield outcome(_FIELDS, stream.tables[0], manifests, fields, AssetCheckSeverity.WARN)
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
-        if table in _LISTS:
+        if TABLES[table].is_list:
             volume_faults = lost_rows(lake, stream, manifests, table)
             yield outcome(_VOLUME, table, manifests, volume_faults, AssetCheckSeverity.WARN)
 
@@ -350,7 +348,7 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
             description="No partition has less than half of the rows by subject of its chain's instant before.",
         )
         for table in stream.tables
-        if table in _LISTS
+        if TABLES[table].is_list
     ]
     return [requests, rows, fields, *counts, *volumes]
 

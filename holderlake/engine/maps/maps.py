@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import TABLES
+from holderlake.contract.tables import MAP_TABLES, TABLES
 from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.files.manifest import View
@@ -44,7 +44,6 @@ from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
-MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 _KINDS: Final = pa.array(["top_holder", "magic", "time"])
 _MEMBERS: Final = pa.array(["holder", "magic"])
 

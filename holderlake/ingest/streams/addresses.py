@@ -48,7 +48,7 @@ def _has_answer(tables: dict[str, pa.Table], address: str) -> bool:
 ADDRESSES = Stream(
     name="addresses",
     by="address",
-    tables=("addresses",),
+    source="From `POST /v0/addresses/metadata` (custom plans), for top holders and the address sets of the settings.",
     historic=False,
     batch=MAX_METADATA_ADDRESSES,
     subjects=_subjects,
@@ -56,4 +56,5 @@ ADDRESSES = Stream(
     decode=address_rows,
     endpoint=AddressesMetadataRequest.endpoint,
     contains=_has_answer,
+    inputs=("holders",),
 )

@@ -46,7 +46,7 @@ def chain_ids(raw: bytes, fetched_at: datetime) -> list[str]:
 CHAINS = Stream(
     name="chains",
     by="chain",
-    tables=("chains",),
+    source="From `GET /v0/chains`, one call a day.",
     historic=False,
     batch=1,
     subjects=_subjects,

@@ -36,7 +36,8 @@ def _compute(
 HOLDERS = Stream(
     name="holders",
     by="token",
-    tables=("holders",),
+    source="From `GET /v0/tokens/holders`, one call per token, as of the partition's instants; history mode for "
+    "past ones.",
     historic=True,
     batch=1,
     subjects=watched_tokens,
@@ -45,4 +46,6 @@ HOLDERS = Stream(
     endpoint=HoldersRequest.endpoint,
     together=True,
     compute=_compute,
+    inputs=("tokens",),  # names of tokens are in the plots
+    options=("limit", "with_metadata"),
 )

@@ -39,7 +39,7 @@ def _compute(
 MAPS = Stream(
     name="maps",
     by="token",
-    tables=("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
+    source="From `GET /v0/tokens/map`: one call per token fills the five tables of maps.",
     historic=True,
     batch=1,
     subjects=watched_tokens,
@@ -48,4 +48,6 @@ MAPS = Stream(
     endpoint=MapRequest.endpoint,
     together=True,
     compute=_compute,
+    inputs=("tokens",),
+    options=("limit", "use_magic_nodes", "use_time_nodes"),
 )

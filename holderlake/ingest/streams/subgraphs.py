@@ -40,7 +40,8 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
 SUBGRAPHS = Stream(
     name="subgraphs",
     by="address_set",
-    tables=("subgraph_transfers",),
+    source="From `POST /v0/relationships/subgraph`, for each address set of the settings; large sets in covering "
+    "blocks.",
     historic=False,
     batch=1,
     subjects=_subjects,

@@ -33,7 +33,7 @@ def _has_answer(tables: dict[str, pa.Table], token: str) -> bool:
 TOKENS = Stream(
     name="tokens",
     by="token",
-    tables=("tokens",),
+    source="From `POST /v0/tokens/metadata`, all watched tokens of the chain in one call.",
     historic=False,
     batch=MAX_METADATA_TOKENS,
     subjects=watched_tokens,
