@@ -34,7 +34,7 @@ from holderlake.dagster.metadata import (
     table_metadata,
 )
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
-from holderlake.dagster.resources import WORKSPACE
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags, provenance
 from holderlake.healing.paused import pausing
@@ -87,7 +87,7 @@ def stream_asset(
         required_resource_keys={resource},
     )
     def materialise(context: AssetExecutionContext, config: IngestConfig) -> Iterator[MaterializeResult[Any]]:
-        workspace: Workspace = getattr(context.resources, resource)
+        workspace = workspace_of(context, resource)
         partitions = keys_of_run(context)
         days = days_of(partitions)
         with step_errors(context.op_execution_context, explain=pausing(workspace)):

@@ -9,8 +9,10 @@ import dagster as dg
 from pydantic import Field, field_validator
 
 from holderlake.dagster.assets import POOL, stream_asset
-from holderlake.dagster.checks import stream_checks
-from holderlake.dagster.partitions import chain_by_day, partition_key
+from holderlake.dagster.checks import freshness_checks, stream_checks
+from holderlake.dagster.checks.alerts import alert_checks
+from holderlake.dagster.checks.freshness import by_clock
+from holderlake.dagster.partitions import chain_by_day, partition_key, previous_tick
 from holderlake.dagster.resources import (
     WORKSPACE,
     EngineResource,
@@ -18,8 +20,11 @@ from holderlake.dagster.resources import (
     ProviderResource,
     WarehouseResource,
     WorkspaceResource,
+    workspace_of,
 )
+from holderlake.dagster.schedules import freshness_schedule
 from holderlake.dagster.warehouse import warehouse_asset
+from holderlake.healing.expected import record_tick
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings.sections.schedule import Family
 
@@ -78,9 +83,9 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         }
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return assets, checks, the job and schedule, and the resource of the component."""
+        """Return assets, checks, jobs, schedules, and the resource of the component."""
         name = "__".join(self.key_prefix) or "holderlake"
-        resource = f"{name}_{WORKSPACE}"
+        resource, workspace = f"{name}_{WORKSPACE}", self._workspace(context.project_root)
         days = chain_by_day(sorted(self.watchlist), start=date.fromisoformat(self.start))
         streams = [stream for stream in STREAMS if stream.name in self.families]
         tables = [table for stream in streams for table in stream.tables]
@@ -96,18 +101,33 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
             for stream in streams
         ]
         assets.append(warehouse_asset(tables, partitions_def=days, **shared))
+        ingest = f"{name}_ingest"
+        freshness = freshness_checks(streams, job=ingest, cron=self.schedule, **shared)
         job = dg.define_asset_job(
-            f"{name}_ingest",
-            selection=dg.AssetSelection.assets(*(key for asset in assets for key in asset.keys)),
+            ingest,
+            selection=dg.AssetSelection.assets(*(key for asset in assets for key in asset.keys)) - by_clock(freshness),
             partitions_def=days,
             executor_def=dg.in_process_executor,  # a process for each step takes longer to start than most steps take
         )
+        freshness_job = dg.define_asset_job(
+            f"{name}_freshness", selection=dg.AssetSelection.checks(*freshness.check_keys)
+        )
+        schedules = []
+        if self.schedule:
+            schedules = [
+                _daily(job, self.schedule, sorted(self.watchlist), resource),
+                freshness_schedule(freshness_job.name, dg.DefaultScheduleStatus.STOPPED),
+            ]
         return dg.Definitions(
             assets=assets,
-            asset_checks=[stream_checks(stream, **shared) for stream in streams],
-            jobs=[job],
-            schedules=[_daily(job, self.schedule, sorted(self.watchlist))] if self.schedule else [],
-            resources={resource: self._workspace(context.project_root)},
+            asset_checks=[
+                *(stream_checks(stream, **shared) for stream in streams),
+                freshness,
+                *alert_checks(workspace.settings(), tables=[*tables, "warehouse"], **shared),
+            ],
+            jobs=[job, freshness_job],
+            schedules=schedules,
+            resources={resource: workspace},
         )
 
     def _workspace(self, project: Path) -> WorkspaceResource:
@@ -126,14 +146,24 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         )
 
 
-def _daily(job: Any, cron: str, chains: Sequence[str]) -> dg.ScheduleDefinition:
-    """Return a schedule that runs a job for the day of each tick, once for each chain."""
+def _daily(job: Any, cron: str, chains: Sequence[str], resource: str) -> dg.ScheduleDefinition:
+    """Return a schedule that runs a job for the day of each tick, once for each chain.
 
-    @dg.schedule(name=f"{job.name}_daily", job=job, cron_schedule=cron, execution_timezone="UTC")
+    It records in the workspace, the resource ``resource``, which instants are due.
+    """
+
+    @dg.schedule(
+        name=f"{job.name}_daily",
+        job=job,
+        cron_schedule=cron,
+        execution_timezone="UTC",
+        required_resource_keys={resource},
+    )
     def daily(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
-        day = context.scheduled_execution_time.replace(tzinfo=None)
+        tick = context.scheduled_execution_time.replace(tzinfo=None)
+        record_tick(workspace_of(context, resource), previous_tick(cron, tick), tick)
         for chain in chains:
-            key = partition_key(chain, day)
+            key = partition_key(chain, tick)
             yield dg.RunRequest(run_key=f"{job.name} {key}", partition_key=key)
 
     return daily

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from holderlake.alerts.delivery import deliver_alerts
 from holderlake.dagster.backfill import backfill_job, plan_job
-from holderlake.dagster.checks.freshness import FRESH, freshness_checks
+from holderlake.dagster.checks.freshness import by_clock, freshness_checks
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.followers import follow_job
 from holderlake.dagster.history import expired_runs
@@ -83,16 +83,17 @@ def retention_job() -> None:
 
 def all_jobs(settings: Settings) -> list[Any]:
     """Return all jobs. The jobs ``transfers`` and ``follow`` are included only if the settings name nodes."""
-    transfers, fresh = AssetSelection.assets(TRANSFERS), AssetSelection.checks(*freshness_checks(STREAMS).check_keys)
-    by_clock = AssetSelection.checks(*(key for key in freshness_checks(STREAMS).check_keys if key.name == FRESH))
-    everything = AssetSelection.all() - by_clock
+    transfers, freshness = AssetSelection.assets(TRANSFERS), freshness_checks(STREAMS)
+    everything = AssetSelection.all() - by_clock(freshness)
     ingest_job = define_asset_job(
         INGEST,
         selection=everything - transfers if settings.node_chains else everything,
         description="Fetches one day of a chain, all tables, and loads the warehouse.",
     )
     freshness_job = define_asset_job(
-        FRESHNESS, selection=fresh, description="Checks that the newest instant of each table is not too old."
+        FRESHNESS,
+        selection=AssetSelection.checks(*freshness.check_keys),
+        description="Checks that the newest instant of each table is not too old.",
     )
     checks_job = define_asset_job(
         CHECKS,

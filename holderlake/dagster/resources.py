@@ -11,7 +11,14 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from dagster import ConfigurableResource, EnvVar, InitResourceContext
+from dagster import (
+    AssetCheckExecutionContext,
+    AssetExecutionContext,
+    ConfigurableResource,
+    EnvVar,
+    InitResourceContext,
+    ScheduleEvaluationContext,
+)
 from pydantic import Field, SecretStr
 
 from holderlake.dagster.processes import process_lock
@@ -128,9 +135,10 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
     def open(self) -> Workspace:
         """Return the workspace of the settings, with the values of the four resources. The caller must close it."""
         lake = None if self.lake.url else self.lake.open()
-        return make_workspace(self._settings(), lake, Path(self.warehouse.path))
+        return make_workspace(self.settings(), lake, Path(self.warehouse.path))
 
-    def _settings(self) -> Settings:
+    def settings(self) -> Settings:
+        """Return the settings of the file and the environment, with the values of the four resources."""
         settings = self.lake.settings(load_settings(Path(self.settings_file) if self.settings_file else None))
         provider = {"url": self.provider.url, "local": self.provider.local, "direct": self.engine.direct}
         store = Path(self.engine.store)
@@ -147,6 +155,16 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
                 **key,
             }
         )
+
+
+def workspace_of(
+    context: AssetExecutionContext | AssetCheckExecutionContext | ScheduleEvaluationContext, resource: str
+) -> Workspace:
+    """Return the workspace that a step or a tick has as the resource ``resource``. Raises ``TypeError`` for another."""
+    workspace = getattr(context.resources, resource)
+    if not isinstance(workspace, Workspace):
+        raise TypeError(f"the resource {resource!r} is a {type(workspace).__name__}: declare it as a WorkspaceResource")
+    return workspace
 
 
 def resources_of(

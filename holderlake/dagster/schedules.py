@@ -33,14 +33,6 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
 
     The schedule of transfers is included only if the settings name nodes.
     """
-    freshness = ScheduleDefinition(
-        name="freshness",
-        job_name=FRESHNESS,
-        cron_schedule="30 */6 * * *",
-        execution_timezone="UTC",
-        default_status=DefaultScheduleStatus.RUNNING,
-        description="Checks every six hours that each chain is fresh, and that no scheduled instant is missing.",
-    )
     retention = ScheduleDefinition(
         name="retention",
         job_name=RETENTION,
@@ -49,7 +41,24 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
         description="Deletes runs, failures and answers that are older than the ages of the section [retention].",
     )
     transfers = [_transfers_schedule(settings)] if settings.node_chains else []
-    return [_daily_schedule(settings), freshness, retention, *transfers]
+    return [
+        _daily_schedule(settings),
+        freshness_schedule(FRESHNESS, DefaultScheduleStatus.RUNNING),
+        retention,
+        *transfers,
+    ]
+
+
+def freshness_schedule(job: str, status: DefaultScheduleStatus) -> ScheduleDefinition:
+    """Return the schedule of a job that evaluates ``freshness_checks``. It has the name of the job."""
+    return ScheduleDefinition(
+        name=job,
+        job_name=job,
+        cron_schedule="30 */6 * * *",
+        execution_timezone="UTC",
+        default_status=status,
+        description="Checks every six hours that each chain is fresh, and that no scheduled instant is missing.",
+    )
 
 
 def _daily_schedule(settings: Settings) -> ScheduleDefinition:

@@ -17,7 +17,6 @@ from dagster import (
     DagsterInstance,
     MaterializeResult,
     MultiPartitionsDefinition,
-    ResourceParam,
     multi_asset,
 )
 
@@ -25,6 +24,7 @@ from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run, partition_key
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.settings import SettingsError
 from holderlake.workspace import DayReport, Workspace
 
@@ -37,9 +37,12 @@ _DESCRIPTION: Final = (
 
 
 def transfers_asset(
-    *, key_prefix: Sequence[str] = (), partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY
+    *,
+    key_prefix: Sequence[str] = (),
+    partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
+    resource: str = WORKSPACE,
 ) -> AssetsDefinition:
-    """Return the asset ``transfers``, partitioned by chain and day. It needs the resource ``workspace``."""
+    """Return the asset ``transfers`` by chain and day. It needs a workspace as the resource ``resource``."""
     key = asset_key("transfers", key_prefix)
 
     spec = AssetSpec(key, group_name="transfers", owners=OWNERS, kinds={"api", "parquet"}, description=_DESCRIPTION)
@@ -49,8 +52,10 @@ def transfers_asset(
         specs=[spec],
         partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),
+        required_resource_keys={resource},
     )
-    def transfers(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
+    def transfers(context: AssetExecutionContext) -> MaterializeResult[Any]:
+        workspace = workspace_of(context, resource)
         partitions = keys_of_run(context)
         reports: dict[str, DayReport] = {}
         with step_errors(context.op_execution_context):

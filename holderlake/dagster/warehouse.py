@@ -20,7 +20,7 @@ from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
-from holderlake.dagster.resources import WORKSPACE
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.extras import is_installed
 from holderlake.units import counted
 from holderlake.warehouse.warehouse import LoadReport
@@ -77,7 +77,7 @@ def warehouse_asset(
         required_resource_keys={resource},
     )
     def warehouse(context: AssetExecutionContext) -> MaterializeResult[Any]:
-        workspace: Workspace = getattr(context.resources, resource)
+        workspace = workspace_of(context, resource)
         if workspace.warehouse.is_postponed:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
         with step_errors(context.op_execution_context, retries=0):

@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from datetime import datetime
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from dagster import ComponentTree, Definitions, build_schedule_context
 
 from holderlake.dagster import HolderlakeComponent
+from holderlake.healing.expected import expected
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
 from tests.real import missing
@@ -85,14 +88,44 @@ def test_two_components_are_side_by_side_in_one_project(project: Path) -> None:
         project,
         "from research.definitions import defs; found = defs().get_repository_def();"
         "print(*sorted(key.to_user_string() for key in found.assets_defs_by_key));"
-        "print(*sorted(one.name for one in found.schedule_defs))",
+        "print(*sorted(schedule.name for schedule in found.schedule_defs))",
     )
     assert found.returncode == 0, found.stderr
     assets, schedules = found.stdout.splitlines()
     maps = {"cluster_members", "clusters", "grouped_transfers", "map_nodes", "maps"}
     expected = {f"onchain/{name}" for name in {*maps, "tokens", "holders", "warehouse"}}
     assert set(assets.split()) == expected | {f"second/{name}" for name in ("tokens", "holders", "warehouse")}
-    assert schedules == "onchain_ingest_daily"
+    assert schedules == "onchain_freshness onchain_ingest_daily"
+
+
+def test_a_component_has_the_checks_of_its_tables(tmp_path: Path) -> None:
+    graph = _holders(tmp_path).resolve_asset_graph()
+    checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
+    assert {("onchain/holders", name) for name in ("is_fresh", "is_complete", "alert_new_top_holder")} <= checks
+    assert {table for table, _ in checks} == {"onchain/holders", "onchain/warehouse"}
+
+
+def test_the_schedule_of_a_component_records_which_instants_are_due(tmp_path: Path) -> None:
+    defs = _holders(tmp_path)
+    resources = dict(defs.resources or {})
+    daily = defs.resolve_schedule_def("onchain_ingest_daily")
+    at = datetime(2026, 5, 2, 0, 30, tzinfo=UTC)
+    repository = defs.get_repository_def()
+    with build_schedule_context(scheduled_execution_time=at, resources=resources, repository_def=repository) as context:
+        requests = daily.evaluate_tick(context).run_requests or []
+    assert [request.partition_key for request in requests] == ["eth|2026-05-02"]
+    with closing(resources["onchain_workspace"].open()) as workspace:
+        recorded = expected(workspace)
+    assert recorded is not None
+    assert recorded.instants == {"eth": [datetime(2026, 5, 2)]}
+
+
+def _holders(home: Path) -> Definitions:
+    """The definitions of a component that fetches the holders of a token."""
+    component = HolderlakeComponent(
+        watchlist={"eth": [TOKEN]}, key_prefix=["onchain"], families=["holders"], home=str(home)
+    )
+    return component.build_defs(ComponentTree.for_test().load_context)
 
 
 def test_the_page_leads_to_a_materialised_lake(project: Path) -> None:

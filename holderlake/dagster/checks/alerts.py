@@ -15,7 +15,6 @@ from dagster import (
     AssetCheckSeverity,
     AssetCheckSpec,
     MetadataValue,
-    ResourceParam,
     multi_asset_check,
 )
 
@@ -23,6 +22,7 @@ from holderlake.alerts.rules import Span, evaluate, tokens_of
 from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import as_results, days_of_run, selected
 from holderlake.dagster.metadata import asset_key
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.settings import Settings
 from holderlake.settings.cron import interval_of
 from holderlake.settings.sections.alerts import AlertRule
@@ -34,15 +34,30 @@ _LISTED: Final = 20
 _END_OF_DAY: Final = time(23, 59, 59, 999_999)
 
 
-def alert_checks(settings: Settings, *, key_prefix: Sequence[str] = ()) -> list[AssetChecksDefinition]:
-    """Return one multi-asset check that evaluates all alert rules; an empty list if there are no rules."""
-    rules = settings.alerts.in_force
+def alert_checks(
+    settings: Settings,
+    *,
+    tables: Collection[str] | None = None,
+    key_prefix: Sequence[str] = (),
+    resource: str = WORKSPACE,
+) -> list[AssetChecksDefinition]:
+    """Return one multi-asset check that evaluates all alert rules; an empty list if there are no rules.
+
+    ``tables`` are the assets of the project: rules about other tables are left out. By default all are included. The
+    check needs a workspace as the resource ``resource``.
+    """
+    rules = {
+        name: rule for name, rule in settings.alerts.in_force.items() if tables is None or rule.kind.table in tables
+    }
     if not rules:
         return []
     specs = [_spec(name, rule, key_prefix) for name, rule in rules.items()]
 
-    @multi_asset_check(name="__".join([*key_prefix, "alert_checks"]), specs=specs, can_subset=True)
-    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+    @multi_asset_check(
+        name="__".join([*key_prefix, "alert_checks"]), specs=specs, can_subset=True, required_resource_keys={resource}
+    )
+    def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
+        workspace = workspace_of(context, resource)
         days, warehouse = days_of_run(context), workspace.warehouse
         if warehouse.is_postponed and days is not None:
             warehouse.postponed_days |= set(days)

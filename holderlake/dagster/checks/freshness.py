@@ -13,8 +13,8 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
+    AssetSelection,
     DagsterInstance,
-    ResourceParam,
     multi_asset_check,
 )
 
@@ -23,6 +23,7 @@ from holderlake.contract.chains import from_first_day
 from holderlake.dagster.checks.streams import days_of_run, selected
 from holderlake.dagster.failures import attempts_of, last_results
 from holderlake.dagster.metadata import asset_key
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.healing.expected import expected
 from holderlake.healing.missing import MissingDay, missing_days
 from holderlake.ingest.stream import Stream
@@ -42,12 +43,18 @@ _LISTED: Final = 10
 
 
 def freshness_checks(
-    streams: Sequence[Stream], *, key_prefix: Sequence[str] = (), job: str = "ingest"
+    streams: Sequence[Stream],
+    *,
+    key_prefix: Sequence[str] = (),
+    resource: str = WORKSPACE,
+    job: str = "ingest",
+    cron: str | None = None,
 ) -> AssetChecksDefinition:
     """Return two checks for each stream, ``is_fresh`` and ``is_complete``, on the asset of its first table.
 
-    ``job`` is the name of the job that the schedule runs. If its last run for a day succeeded, ``is_complete`` ignores
-    data of that day that the run did not request.
+    They need a workspace as the resource ``resource``. ``cron`` is the schedule that fetches the tables, by default
+    that of the settings, and ``job`` the name of the job that it runs. If its last run for a day succeeded,
+    ``is_complete`` ignores data of that day that the run did not request.
     """
     specs = [
         AssetCheckSpec(name, asset=asset_key(stream.tables[0], key_prefix), description=description)
@@ -55,12 +62,17 @@ def freshness_checks(
         for name, description in _DESCRIPTIONS.items()
     ]
 
-    @multi_asset_check(name="__".join([*key_prefix, "freshness_checks"]), specs=specs, can_subset=True)
-    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        yield from selected(context, results(context, workspace))
+    @multi_asset_check(
+        name="__".join([*key_prefix, "freshness_checks"]),
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={resource},
+    )
+    def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
+        yield from selected(context, results(context, workspace_of(context, resource)))
 
     def results(context: AssetCheckExecutionContext, workspace: Workspace) -> Iterator[AssetCheckResult]:
-        oldest = workspace.now() - interval_of(workspace.settings.schedule.cron) - _GRACE
+        oldest = workspace.now() - interval_of(cron or workspace.settings.schedule.cron) - _GRACE
         is_completeness_wanted = any(key.name == COMPLETE for key in context.selected_asset_check_keys)
         days = set(days_of_run(context) or ())
         missing = _missing(workspace, context.instance, job, days) if is_completeness_wanted else None
@@ -69,6 +81,11 @@ def freshness_checks(
             yield _completeness(workspace, stream, missing, key_prefix)
 
     return check
+
+
+def by_clock(checks: AssetChecksDefinition) -> AssetSelection:
+    """Return those of ``freshness_checks`` that a run of past days would fail: the checks ``is_fresh``."""
+    return AssetSelection.checks(*(key for key in checks.check_keys if key.name == FRESH))
 
 
 def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:

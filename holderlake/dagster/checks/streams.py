@@ -33,7 +33,7 @@ from holderlake.contract.models import unknown_fields
 from holderlake.contract.tables import INSTANT_TYPE, TABLES
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import days_of, keys_of_run
-from holderlake.dagster.resources import WORKSPACE
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import FAILURES, Lake, Manifest
@@ -82,7 +82,7 @@ def stream_checks(
         required_resource_keys={resource},
     )
     def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
-        workspace: Workspace = getattr(context.resources, resource)
+        workspace = workspace_of(context, resource)
         days = days_of_run(context)
         if days is not None:
             tag_failed_requests(context.op_execution_context, workspace.lake, stream, days)
