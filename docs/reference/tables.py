@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
-from holderlake.lake.manifests import SIDE_TABLES
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, SIDE_TABLES, TABLES, Table
+from holderlake.storage.layout import partition_folder, table_name
 from holderlake.warehouse import schema
 from holderlake.warehouse.schema import OWN_TABLES, Query, queries
 from holderlake.warehouse.spending import CREDITS
@@ -148,7 +148,7 @@ It is in the warehouse only. A load fills it from {source}.
 
 def _where(table: Table) -> str:
     name = table.name
-    file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
+    file = table_name(name, "<chain>", "<as-of instant>", "<family>")
     token = ", token" if "token_address" in table.key else ""
     filled_by = "each family of tables" if name in SIDE_TABLES else f"the family {table.family}"
     return f"""\
@@ -157,8 +157,8 @@ def _where(table: Table) -> str:
 | | |
 |---|---|
 | filled by | {filled_by} |
-| in the lake | `data/lake/{name}/chain=<chain>/timestamp=<as-of instant>/{file}` |
-| partitioned by | chain and as-of instant, such as `chain=eth/timestamp=20250102T030405Z` |
+| in the lake | `data/lake/{file}` |
+| partitioned by | chain and as-of instant, such as `{partition_folder("eth", "20250102T030405Z")}` |
 | in the warehouse | table `{name}`, with rows by month, chain{token} and instant |
 """
 

@@ -21,6 +21,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.requests import ENDPOINTS, Request
 from holderlake.contract.times import parse_partition
 from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.layout import ANY_PARTITION, Place, partition_folder
 from holderlake.storage.names import BadName, chain_name, family_name, timestamp_name
 
 UNREADABLE: Final = "malformed_answer"
@@ -114,6 +115,11 @@ class Commit:
     """Number of a change of the user's own store that the rows include; None for another provider."""
 
     @property
+    def place(self) -> Place:
+        """The partition: its family, chain and timestamp."""
+        return self.family, self.chain, self.timestamp
+
+    @property
     def as_of(self) -> datetime:
         """The partition's instant (naive UTC)."""
         return parse_partition(self.timestamp)
@@ -158,29 +164,28 @@ def note(archive: AnswerArchive, commit: Commit) -> None:
     """Write a commit record to the journal. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
     archive.check_format()
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-    write_whole(_folder(archive).joinpath(*_place(commit)) / name, encoded(commit))
+    write_whole(_folder(archive) / _place(*commit.place) / name, encoded(commit))
 
 
 def records(archive: AnswerArchive) -> list[Path]:
     """Return the files of all commit records, sorted by chain, timestamp, family and time of the commit."""
     archive.check_format()
     _copy_other_records(archive, None)
-    return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
+    return sorted(path for path in _folder(archive).glob(f"{ANY_PARTITION}/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
 def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
     """Return the files of a partition's commit records, oldest first. ``place`` is (family, chain, timestamp)."""
     archive.check_format()
-    family, chain, timestamp = place
-    folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
     _copy_other_records(archive, place)
-    return sorted(path for path in (folder / family_name(family)).glob(f"*{_SUFFIX}") if path.name[0] != ".")
+    folder = _folder(archive) / _place(*place)
+    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if path.name[0] != ".")
 
 
 def _copy_other_records(archive: AnswerArchive, place: tuple[str, str, str] | None) -> None:
     """Copy the commit records in the manifests of a lake in a bucket to this host's journal, unless they are there."""
-    for (family, chain, timestamp), records in archive.other_records(place):
-        folder = _folder(archive) / f"chain={chain}" / f"timestamp={timestamp}" / family
+    for other_place, records in archive.other_records(place):
+        folder = _folder(archive) / _place(*other_place)
         for number, record in enumerate(records):
             path = folder / f"{number:06d}-{hashlib.sha256(record).hexdigest()[:16]}{_SUFFIX}"
             if not path.exists():
@@ -193,7 +198,7 @@ def read(path: Path) -> Commit | None:
     try:
         text = reader.decompress(path.read_bytes())
         commit = msgspec.json.decode(text, type=Commit) if reader.eof else None
-        return commit if commit and _place(commit) == path.parts[-4:-1] else None
+        return commit if commit and _place(*commit.place) == "/".join(path.parts[-4:-1]) else None
     except (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError, BadName):
         return None
 
@@ -221,13 +226,9 @@ def _folder(archive: AnswerArchive) -> Path:
     return archive.root / "journal"
 
 
-def _place(commit: Commit) -> tuple[str, str, str]:
-    """Return the names of the journal's folders for a commit record: chain, timestamp, family. Raises ``BadName``."""
-    return (
-        f"chain={chain_name(commit.chain)}",
-        f"timestamp={timestamp_name(commit.timestamp)}",
-        family_name(commit.family),
-    )
+def _place(family: str, chain: str, timestamp: str) -> str:
+    """Return the folder of a partition's commit records in the journal. Raises ``BadName``."""
+    return f"{partition_folder(chain_name(chain), timestamp_name(timestamp))}/{family_name(family)}"
 
 
 def _fields(request: Request) -> dict[str, Any]:

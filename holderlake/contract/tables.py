@@ -288,6 +288,8 @@ FAMILY_TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The tables of each family. One request fills the tables of a family together, and one manifest lists their files."""
 MAP_TABLES: Final = FAMILY_TABLES["maps"]
+SIDE_TABLES: Final = tuple(table.name for table in _TABLES if not table.family)
+"""Tables about a family's requests: failures and revisions. Each family has its own file of each table."""
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dagster import (
 )
 
 from holderlake.settings import Settings
+from holderlake.storage.layout import manifest_folder, value_of
 
 FIRST_DAY: Final = date(2015, 7, 30)
 """The day of Ethereum's first block: no supported chain is older."""
@@ -54,9 +55,9 @@ def first_day(settings: Settings, today: date) -> date:
     if settings.schedule.start is not None:
         return max(FIRST_DAY, settings.schedule.start)
     recent = today - timedelta(days=settings.healing.days)
-    names = [folder.name for folder in settings.lake_folder.glob("_manifests/chain=*/timestamp=*T*Z")]
-    oldest = min(names, default=f"timestamp={recent:%Y%m%d}")
-    return max(FIRST_DAY, min(recent, date.fromisoformat(oldest.removeprefix("timestamp=")[:8])))
+    folders = settings.lake_folder.glob(manifest_folder("*", "*T*Z"))
+    oldest = min((value_of(folder.name) for folder in folders), default=f"{recent:%Y%m%d}")
+    return max(FIRST_DAY, min(recent, date.fromisoformat(oldest[:8])))
 
 
 def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:

@@ -18,29 +18,33 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.tables import FAMILY_TABLES, SIDE_TABLES
 from holderlake.lake.manifests import (
-    MANIFESTS,
     NO_FILE,
-    SIDE_TABLES,
     Manifest,
     file_of,
     has_its_files,
-    manifest_path,
-    place_of,
     read_manifest,
     sealed,
-    table_path,
 )
 from holderlake.storage import locks
 from holderlake.storage.atomic_files import set_aside
+from holderlake.storage.layout import (
+    chain_folder,
+    manifest_folder,
+    manifest_path,
+    place_of,
+    table_name,
+    timestamp_folder,
+    value_of,
+)
 
 QUARANTINE: Final = "_quarantine"
 """The folder of a lake that damaged files are moved to."""
@@ -62,15 +66,15 @@ def manifest_paths(root: Path, chain: str | None = None, timestamp: str | None =
 
     Finishes interrupted commits of these partitions first.
     """
-    for chain_folder in _folders(root / MANIFESTS, "chain=", chain):
-        for folder in _folders(chain_folder, "timestamp=", timestamp):
-            yield from _paths_in(root, chain_folder.name.removeprefix("chain="), folder)
+    for of_chain in _folders(root / manifest_folder(), chain_folder, chain):
+        for folder in _folders(of_chain, timestamp_folder, timestamp):
+            yield from _paths_in(root, value_of(of_chain.name), folder)
 
 
 def complete_manifests(root: Path, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
     """Yield a chain's manifests at some timestamps, without those that lack a file (see ``has_its_files``)."""
-    for folder in _folders(root / MANIFESTS / f"chain={chain}", "timestamp=", None):
-        if folder.name.removeprefix("timestamp=") in timestamps:
+    for folder in _folders(root / manifest_folder(chain), timestamp_folder, None):
+        if value_of(folder.name) in timestamps:
             manifests = map(read_manifest, _paths_in(root, chain, folder))
             yield from (manifest for manifest in manifests if manifest and has_its_files(root, manifest))
 
@@ -119,14 +123,14 @@ def set_partition_aside(root: Path, path: Path) -> list[Path]:
     """
     family, chain, timestamp = place_of(path)
     tables = (*FAMILY_TABLES.get(family, ()), *SIDE_TABLES)
-    files = [path, *(table_path(root, table, chain, timestamp, family) for table in tables)]
+    files = [path, *(root / table_name(table, chain, timestamp, family) for table in tables)]
     return [set_aside(file, root, QUARANTINE) for file in files if file.exists()]
 
 
 @contextmanager
 def locked(root: Path, chain: str | None) -> Iterator[None]:
     """Hold the lock of a chain's commits, or of the lake itself if ``chain`` is None."""
-    with locks.locked(root / MANIFESTS / (f"chain={chain}" if chain else "") / ".lock"):
+    with locks.locked(root / manifest_folder(chain) / ".lock"):
         yield
 
 
@@ -171,12 +175,13 @@ def _write_synced(files: Mapping[Path, bytes]) -> None:
             os.fsync(file.fileno())
 
 
-def _folders(parent: Path, prefix: str, value: str | None) -> list[Path]:
+def _folders(parent: Path, name_of: Callable[[str], str], value: str | None) -> list[Path]:
+    """Return the folders in ``parent`` whose names ``name_of`` makes from ``value``, or from any value (None)."""
     if value is not None:
-        only = parent / f"{prefix}{value}"
+        only = parent / name_of(value)
         return [only] if only.is_dir() else []
     try:
-        names = sorted(entry.name for entry in os.scandir(parent) if entry.name.startswith(prefix))
+        names = sorted(entry.name for entry in os.scandir(parent) if entry.name.startswith(name_of("")))
     except FileNotFoundError:
         return []
     return [parent / name for name in names]

@@ -10,27 +10,19 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import PurePath
-from typing import Final
 
-from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import (
     NO_FILE,
-    SIDE_TABLES,
     DamagedManifest,
     Manifest,
-    Place,
     file_of,
-    manifest_path,
     parsed_manifest,
-    place_of,
 )
 from holderlake.lake.stores import PROVIDER
+from holderlake.storage.layout import ANY_PARTITION, Place, family_of, manifest_path, partition_of, place_of
 from holderlake.storage.names import BadName, chain_name, timestamp_name
-
-_FAMILY_OF: Final = {f"{name}/part-0.parquet": family for family, names in FAMILY_TABLES.items() for name in names} | {
-    f"{name}/part-{family}.parquet": family for name in SIDE_TABLES for family in FAMILY_TABLES
-}
 
 
 @dataclass(frozen=True)
@@ -101,16 +93,15 @@ def unlisted(lake: Lake) -> Iterator[Damage]:
         return
     listed = {file_of(lake.root, manifest, name) for manifest in lake.manifests() for name in manifest.tables}
     folders = {path.parent for path in lake.manifest_paths()}
-    for name in (*(name for names in FAMILY_TABLES.values() for name in names), *SIDE_TABLES):
-        for path in sorted((lake.root / name).glob("chain=*/timestamp=*/part-*.parquet")):
-            family = _FAMILY_OF.get(f"{name}/{path.name}")
+    for name in TABLES:
+        for path in sorted((lake.root / name).glob(f"{ANY_PARTITION}/part-*.parquet")):
+            family, partition = family_of(path), partition_of(path)
             if path in listed or family is None:
                 continue
             try:
-                chain = chain_name(path.parent.parent.name.partition("=")[2])
-                timestamp = timestamp_name(path.parent.name.partition("=")[2])
+                place = family, chain_name(partition[0]), timestamp_name(partition[1])
             except BadName:
                 continue
-            manifest = manifest_path(lake.root, family, chain, timestamp)
+            manifest = manifest_path(lake.root, *place)
             if manifest.parent not in folders or not manifest.exists():
-                yield Damage(path, "is in no manifest", (family, chain, timestamp))
+                yield Damage(path, "is in no manifest", place)

@@ -1,9 +1,8 @@
 """The lake: Parquet files by table, chain and timestamp. The tables of one family appear together.
 
-Layout: ``<table>/chain=<chain>/timestamp=<instant>/part-0.parquet``. ``failures`` and ``revisions`` have one
-``part-<family>.parquet`` a family, because families commit separately, and none if there are no rows. Readers trust
-manifests only: ``_manifests/chain=<chain>/timestamp=<instant>/<family>.json`` contains the rows, bytes and SHA-256 of
-each file. A partition with a file that does not match its manifest counts as missing, and is written again.
+``storage.layout`` has the names of the files. ``failures`` and ``revisions`` have one file a family, because families
+commit separately, and none if there are no rows. Readers trust manifests only, which contain the rows, bytes and
+SHA-256 of each file. A partition with a file that does not match its manifest counts as missing, and is written again.
 
 The files lie in a folder (``stores``) or in a bucket (``object_store``).
 """
@@ -21,24 +20,21 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 
-from holderlake.contract.tables import FAMILY_TABLES, TABLES
+from holderlake.contract.tables import FAMILY_TABLES, SIDE_TABLES, TABLES
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.lake import commits
 from holderlake.lake.manifests import (
     FAILURES,
     NO_FILE,
     REVISIONS,
-    SIDE_TABLES,
     DamagedFile,
     DamagedManifest,
     LakeError,
     Manifest,
-    Place,
     TableFile,
     is_intact,
     parsed_manifest,
     table_file,
-    table_path,
 )
 from holderlake.lake.rows import (
     SUBJECT_COLUMNS,
@@ -51,6 +47,7 @@ from holderlake.lake.rows import (
     to_parquet,
 )
 from holderlake.lake.stores import PROVIDER, FolderStore, Latest, Store
+from holderlake.storage.layout import ANY_PARTITION, Place, table_name
 from holderlake.storage.names import BadName, chain_name, family_name
 
 __all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
@@ -115,13 +112,13 @@ class Lake:
 
     def glob(self, table: str) -> str:
         """Return a pattern of a table's files for tools that read Parquet. It includes uncommitted files."""
-        return str(self.root / _known_table(table) / "chain=*" / "timestamp=*" / "*.parquet")
+        return str(self.root / _known_table(table) / ANY_PARTITION / "*.parquet")
 
     def path(self, table: str, chain: str, as_of: datetime, family: str | None = None) -> Path:
         """Return the path of a table's file, existing or not. ``failures`` and ``revisions`` need ``family``."""
         if _known_table(table) in SIDE_TABLES and family is None:
             raise LakeError(f"the table {table} has one file for each family: pass the argument family")
-        return table_path(self.root, table, _safe(chain), _timestamp(as_of), family)
+        return self.root / table_name(table, _safe(chain), _timestamp(as_of), family)
 
     def manifest(self, family: str, chain: str, as_of: datetime) -> Manifest | None:
         """Return a partition's manifest; None if it was never committed, or a file is missing or has another size."""

@@ -1,4 +1,4 @@
-"""Manifests: the files of one partition with their rows, bytes and checksums, and the paths of both.
+"""Manifests: the files of one partition with their rows, bytes and checksums.
 
 A partition is a family of tables at one chain and instant. Readers trust manifests only. ``commits`` writes them.
 """
@@ -14,21 +14,16 @@ from typing import Any, Final
 
 import msgspec
 
-from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.tables import FAMILY_TABLES, SIDE_TABLES
 from holderlake.contract.times import parse_partition
 from holderlake.storage.formats import format_fault
+from holderlake.storage.layout import Place, manifest_path, partition_folder, place_of, table_name
 from holderlake.storage.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
 FAILURES: Final = "failures"
 REVISIONS: Final = "revisions"
-SIDE_TABLES: Final = (FAILURES, REVISIONS)
-"""Tables about a family's requests: failures and revisions. Each family has its own file of each table."""
-MANIFESTS: Final = "_manifests"
 FORMAT: Final = 1
 """Format of the partitions that this version writes and reads."""
-
-Place = tuple[str, str, str]
-"""A partition: its family, chain and timestamp."""
 
 
 class LakeError(Exception):
@@ -126,27 +121,6 @@ def content(manifest: Manifest) -> tuple[object, ...]:
     return manifest.provider, manifest.tables, manifest.covered
 
 
-def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
-    """Return the path of a manifest, existing or not."""
-    return root / MANIFESTS / f"chain={chain}" / f"timestamp={timestamp}" / f"{family}.json"
-
-
-def table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> Path:
-    """Return the path of a table's file, existing or not. A side table (``SIDE_TABLES``) has one file a family."""
-    return Path(_table_path(root, table, chain, timestamp, family))
-
-
-def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> str:
-    """Return the path of a table's file as text. A ``Path`` is much slower for tens of thousands of files."""
-    name = f"part-{family}.parquet" if table in SIDE_TABLES else "part-0.parquet"
-    return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
-
-
-def place_of(path: PurePath) -> Place:
-    """Return the family, chain and timestamp that a manifest's path contains."""
-    return path.stem, path.parent.parent.name.partition("=")[2], path.parent.name.partition("=")[2]
-
-
 def checked_place(path: PurePath) -> Place:
     """Return the family, chain and timestamp in a foreign manifest's path. Raises ``DamagedManifest`` for others."""
     family, chain, timestamp = place_of(path)
@@ -186,8 +160,8 @@ class _Numbered(msgspec.Struct):
 
 def _check_names(manifest: Manifest, path: PurePath) -> None:
     """Raise ``BadName`` if a manifest was changed, or a name in it differs from its path or is not in the contract."""
-    folder_names = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
-    if (*folder_names, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
+    folder = partition_folder(chain_name(manifest.chain), timestamp_name(manifest.timestamp))
+    if [*folder.split("/"), family_name(manifest.family)] != [*path.parts[-3:-1], path.stem]:
         raise BadName(
             f"the manifest belongs to {manifest.family} of {manifest.chain} at {manifest.timestamp}, not to its path"
         )
@@ -209,7 +183,7 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
 
 def file_of(root: Path, manifest: Manifest, table: str) -> Path:
     """Return the path of a table's file in a partition."""
-    return table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)
+    return root / table_name(table, manifest.chain, manifest.timestamp, manifest.family)
 
 
 def files_of(root: Path, manifest: Manifest) -> list[Path]:
@@ -219,9 +193,12 @@ def files_of(root: Path, manifest: Manifest) -> list[Path]:
 
 
 def has_its_files(root: Path, manifest: Manifest) -> bool:
-    """Return True if each file of a manifest exists with the recorded size. The files are not read."""
+    """Return True if each file of a manifest exists with the recorded size. The files are not read.
+
+    Paths are text: a ``Path`` is much slower for tens of thousands of files.
+    """
     return all(
-        _size(_table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)) == file.bytes
+        _size(f"{root}/{table_name(table, manifest.chain, manifest.timestamp, manifest.family)}") == file.bytes
         for table, file in manifest.tables.items()
         if file != NO_FILE
     )
@@ -239,6 +216,6 @@ def table_file(rows: int, data: bytes) -> TableFile:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - see _table_path
+        return os.stat(path).st_size  # noqa: PTH116 - the path is text
     except FileNotFoundError:
         return -1

@@ -36,21 +36,17 @@ from holderlake.lake.bucket_cache import BucketCache, Copy
 from holderlake.lake.commits import QUARANTINE
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import (
-    MANIFESTS,
     NO_FILE,
-    SIDE_TABLES,
     DamagedManifest,
     LakeError,
     Manifest,
-    Place,
-    file_of,
     is_intact,
-    manifest_path,
     parsed_manifest,
-    place_of,
     sealed,
 )
 from holderlake.lake.stores import PROVIDER, Latest
+from holderlake.storage import layout
+from holderlake.storage.layout import Place
 from holderlake.storage.objects import Folder, Objects, TooLarge, Version, in_threads, open_objects
 
 _WRITERS: Final = 8
@@ -63,7 +59,7 @@ ARCHIVE: Final = "_archive"
 _LISTED: Final = "_listed"
 """The folder of the bucket with the names of files that Iceberg tables list, in a folder for each table."""
 _FOOTER_BYTES: Final = 64 << 10
-_SWEPT: Final = re.compile(r"\w+/chain=[^/]+/timestamp=[^/]+/part(-\w+)?-[0-9a-f]{24}\.parquet")
+_SWEPT: Final = re.compile(layout.OBJECT)
 """Names of the objects that ``sweep`` may delete."""
 
 
@@ -152,16 +148,14 @@ class BucketStore:
     def texts(
         self, chain: str | None = None, timestamp: str | None = None, family: str | None = None
     ) -> Iterator[tuple[PurePath, bytes]]:
-        prefix = f"{MANIFESTS}/"
-        if chain is not None:
-            prefix += f"chain={chain}/" + (f"timestamp={timestamp}/" if timestamp is not None else "")
+        prefix = f"{layout.manifest_folder(chain, timestamp)}/"
         self.refresh(prefix)
         for name, text in self._cache.texts(prefix):
             path = PurePosixPath(name)
-            if family in (None, path.stem) and timestamp in (None, place_of(path)[2]):
+            if family in (None, path.stem) and timestamp in (None, layout.place_of(path)[2]):
                 yield path, text
 
-    def refresh(self, prefix: str = f"{MANIFESTS}/") -> dict[str, str]:
+    def refresh(self, prefix: str = f"{layout.MANIFESTS}/") -> dict[str, str]:
         """Download the new and changed manifests with this prefix, and return the ETag of each by its name."""
         cached_e_tags = self._cache.e_tags(prefix)
         listed = {
@@ -184,7 +178,7 @@ class BucketStore:
     def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
         """Yield a chain's manifests at some timestamps. All their files exist, because they are written first."""
         for path, text in self.texts(chain, next(iter(timestamps)) if len(timestamps) == 1 else None):
-            if place_of(path)[2] in timestamps:
+            if layout.place_of(path)[2] in timestamps:
                 try:
                     yield parsed_manifest(text, path)
                 except DamagedManifest:
@@ -195,12 +189,12 @@ class BucketStore:
 
     def recent(self, place: Place) -> Manifest | None:
         """Return a partition's manifest, at most ten seconds old: one listing serves all partitions of a chain."""
-        prefix = f"{MANIFESTS}/chain={place[1]}/"
+        prefix = f"{layout.manifest_folder(place[1])}/"
         if time.monotonic() - self._refreshed.get(prefix, float("-inf")) > _RECENT_SECONDS:
             began = time.monotonic()
             self.refresh(prefix)
             self._refreshed[prefix] = began
-        name = str(manifest_path(Path(), *place))
+        name = layout.manifest_name(*place)
         text = self._cache.text(name)
         try:
             return parsed_manifest(text, PurePosixPath(name)) if text else None
@@ -208,7 +202,7 @@ class BucketStore:
             return None
 
     def latest(self, place: Place) -> Latest:
-        name = str(manifest_path(Path(), *place))
+        name = layout.manifest_name(*place)
         stored_object = self.objects.get(name)
         if stored_object is None:
             return Latest(None, _Present(None), may_exist=False)
@@ -286,7 +280,7 @@ class BucketStore:
         new_objects = {object_name(manifest, table): data for table, data in files.items()}
         in_threads(lambda name: self.objects.put(name, new_objects[name]), new_objects.keys() - old_objects)
         present: _Present = expected.version
-        name = manifest_name(manifest)
+        name = layout.manifest_name(*manifest.place)
         text = _with_records(manifest, (*present.records, *records))
         version = self.objects.put_if(name, text, present.version) or self._own_version(manifest)
         if version is None:
@@ -318,7 +312,7 @@ class BucketStore:
 
     def set_aside(self, place: Place) -> list[str]:
         """Copy the manifest and the files of a damaged partition to the quarantine. Return the new names."""
-        name = str(manifest_path(Path(), *place))
+        name = layout.manifest_name(*place)
         manifest = self.latest(place).manifest
         folder = f"{QUARANTINE}/{uuid4().hex[:12]}"
         new_names = []
@@ -367,7 +361,7 @@ class BucketStore:
                 parsed_manifest(text, path)
             except DamagedManifest:
                 continue
-            yield place_of(path), msgspec.json.decode(text, type=_Records).records
+            yield layout.place_of(path), msgspec.json.decode(text, type=_Records).records
 
     def sweep(self, age: timedelta) -> int:
         """Delete the unused files (see ``unused``). Return their number."""
@@ -391,8 +385,8 @@ class BucketStore:
             try:
                 unused_names -= set(objects_of(parsed_manifest(text, path)))
             except DamagedManifest:
-                _, chain, timestamp = place_of(path)
-                unused_names = {name for name in unused_names if f"/chain={chain}/timestamp={timestamp}/" not in name}
+                folder = layout.partition_folder(*layout.partition_of(path))
+                unused_names = {name for name in unused_names if f"/{folder}/" not in name}
         if unused_names:
             records = [record.name for record in self.objects.list(f"{_LISTED}/")]
             for stored_object in in_threads(self.objects.get, records):
@@ -400,16 +394,10 @@ class BucketStore:
         return unused_names
 
 
-def manifest_name(manifest: Manifest) -> str:
-    """Return the name of a manifest's object."""
-    return str(manifest_path(Path(), *manifest.place))
-
-
 def object_name(manifest: Manifest, table: str) -> str:
-    """Return the name of a table's object: the path in the lake, with the start of the file's SHA-256."""
-    path = file_of(Path(), manifest, table)
-    stem = path.stem if table in SIDE_TABLES else "part"
-    return str(path.with_name(f"{stem}-{manifest.tables[table].sha256[:24]}.parquet"))
+    """Return the name of the object of a table's file in a partition."""
+    file = manifest.tables[table]
+    return layout.object_name(table, manifest.chain, manifest.timestamp, manifest.family, file.sha256)
 
 
 def objects_of(manifest: Manifest) -> list[str]:

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holderlake.contract.tables import TABLES, conform
+from holderlake.contract.tables import SIDE_TABLES, TABLES, conform
 from holderlake.contract.times import parse_partition
-from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
+from holderlake.lake.manifests import FAILURES, REVISIONS, LakeError, Manifest
 from holderlake.lake.versions import Rows, repeated, with_answers
+from holderlake.storage.layout import Place
 from holderlake.units import counted
 
 SUBJECT_COLUMNS: Final = {

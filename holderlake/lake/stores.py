@@ -13,14 +13,13 @@ from typing import Any, Final, NamedTuple, Protocol
 from holderlake.lake import commits
 from holderlake.lake.manifests import (
     Manifest,
-    Place,
     file_of,
     has_its_files,
     is_intact,
-    manifest_path,
     read_manifest,
 )
 from holderlake.storage.atomic_files import set_aside, whole_file
+from holderlake.storage.layout import Place, manifest_path
 
 PROVIDER: Final = "_provider.json"
 

@@ -17,21 +17,21 @@ from typing import Final, Literal
 import msgspec
 import pyarrow.compute as pc
 
+from holderlake.contract.tables import SIDE_TABLES
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import (
-    SIDE_TABLES,
     DamagedFile,
     DamagedManifest,
     Manifest,
-    Place,
     checked_place,
     content,
     parsed_manifest,
 )
-from holderlake.lake.object_store import BucketStore, manifest_name
+from holderlake.lake.object_store import BucketStore
 from holderlake.lake.rows import content_fault
 from holderlake.lake.stores import Latest
 from holderlake.storage.atomic_files import whole_file
+from holderlake.storage.layout import Place, manifest_name
 
 _STATE: Final = "_buckets"
 _AT_ONCE: Final = 8
@@ -71,7 +71,7 @@ def push(lake: Lake, bucket: Lake, progress: Progress = lambda _, __: None, keep
     """
     sync = _Sync(lake, bucket, keep)
     sync.bucket_store.check_writable()
-    names = [manifest_name(manifest) for manifest in lake.manifests()]
+    names = [manifest_name(*manifest.place) for manifest in lake.manifests()]
     return sync.run(names, lambda name: sync.copy(name, to_bucket=True), progress)
 
 

@@ -22,7 +22,6 @@ from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.archive.provenance import Asked, Commit, Group
-from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import SIDE_TABLES, Lake, LakeError, Manifest
 from holderlake.maintenance.replay import name_of, replay, stream_of
@@ -35,6 +34,7 @@ from holderlake.maintenance.swap import (
     replace_partitions,
     writers_locked_out,
 )
+from holderlake.storage.layout import manifest_path
 from holderlake.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
@@ -345,7 +345,7 @@ def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: Rebuil
 
 def _forget(lake: Lake, commit: Commit | Manifest) -> None:
     """Delete the files of a partition from a lake that is being rebuilt."""
-    manifests.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
+    manifest_path(lake.root, *commit.place).unlink(missing_ok=True)
     for table in (*stream_of(commit).tables, *SIDE_TABLES):
         lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)
 

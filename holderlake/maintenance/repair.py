@@ -15,10 +15,10 @@ from holderlake.archive import provenance
 from holderlake.contract.times import parse_when, partition_text
 from holderlake.lake.damage import Damage, damaged_files, damages, unlisted
 from holderlake.lake.lake import Lake, LakeError
-from holderlake.lake.manifests import Place
 from holderlake.maintenance.rebuild import Rebuild, RebuildReport
 from holderlake.maintenance.swap import only_rebuild, remove_folder
 from holderlake.storage.atomic_files import set_aside
+from holderlake.storage.layout import Place
 from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from typing import Final
 from holderlake.lake import commits, manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import Lake, LakeError
-from holderlake.lake.manifests import Place, content
+from holderlake.lake.manifests import content
+from holderlake.storage.layout import Place, manifest_folder
 from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
@@ -72,7 +73,7 @@ def writers_locked_out(lakes: Sequence[Lake]) -> Iterator[None]:
 
 def _unfinished(root: Path, chain: str) -> list[Path]:
     """Return the manifests of a chain whose commit was interrupted."""
-    folder = manifests.manifest_path(root, "any", chain, "any").parent.parent
+    folder = root / manifest_folder(chain)
     return [path.with_suffix(".json") for path in folder.glob("*/*.next")]
 
 

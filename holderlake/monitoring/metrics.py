@@ -27,8 +27,9 @@ from holderlake.contract.tables import FAMILY_TABLES, MISSING_CONTENT
 from holderlake.contract.times import parse_partition, utc_now
 from holderlake.healing.paused import paused_schedule
 from holderlake.ingest.streams.all import STREAMS
-from holderlake.lake.manifests import FAILURES, Manifest, place_of
+from holderlake.lake.manifests import FAILURES, Manifest
 from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.layout import place_of
 from holderlake.workspace import Workspace
 
 Part = Callable[[], Iterator[Metric]]

@@ -19,9 +19,9 @@ from typing import Final
 
 from holderlake.contract.tables import TABLES, Table
 from holderlake.contract.text import printable
-from holderlake.lake import manifests
 from holderlake.lake.damage import Damage
 from holderlake.lake.lake import SIDE_TABLES, Lake
+from holderlake.storage import layout
 from holderlake.warehouse import comparisons, schema, spending, transfers
 from holderlake.warehouse.connections import UTC_SESSION
 from holderlake.warehouse.schema import column_name, quoted
@@ -43,7 +43,7 @@ WITH found AS (
         size,
         regexp_extract(
             filename,
-            '/(\\w+)/chain=([^/]+)/timestamp=([^/]+)/part-(\\w+)\\.parquet$',
+            '/(\\w+)/{folder}/part-(\\w+)\\.parquet$',
             ['table_name', 'chain', 'timestamp', 'part']
         ) AS named
     FROM read_blob({globs})
@@ -63,7 +63,7 @@ WITH read AS (
     SELECT
         regexp_extract(
             filename,
-            '/chain=([^/]+)/timestamp=([^/]+)/(\\w+)\\.json$',
+            '/{folder}/(\\w+)\\.json$',
             ['chain', 'timestamp', 'family']
         ) AS named,
         sha256(content) AS sha256,
@@ -196,7 +196,7 @@ def script(
 
 def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) -> Iterator[str]:
     sides = ", ".join(map(quoted, SIDE_TABLES))
-    manifests = f"{root}/_manifests/chain=*/timestamp=*/*.json"
+    manifests = f"{root}/{layout.manifest_name('*', '*', '*')}"
     tables = [table for table in TABLES.values() if next(root.glob(_pattern(table)), None) is not None]
     globs = [manifests, *(f"{root}/{_pattern(table)}" for table in tables)]
     families = (f"{quoted(table.name)}: {quoted(table.family)}" for table in TABLES.values() if table.family)
@@ -204,6 +204,7 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     yield f"{UTC_SESSION}\n"
     yield from (f"-- Left out, because it is damaged: {printable(str(damage))}\n" for damage in damaged)
     yield _MANIFESTS.format(
+        folder=layout.partition_folder("([^/]+)", "([^/]+)"),
         manifests=quoted(manifests),
         globs=_list(globs),
         sides=sides,
@@ -226,7 +227,7 @@ def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
     """Yield the SHA-256 of each damaged partition's manifest. It changes when the partition is written again."""
     for place in sorted({damage.place for damage in damaged if damage.place}):
         with suppress(OSError):
-            yield hashlib.sha256(manifests.manifest_path(root, *place).read_bytes()).hexdigest()
+            yield hashlib.sha256(layout.manifest_path(root, *place).read_bytes()).hexdigest()
 
 
 def _view(root: Path, table: Table, *, is_empty: bool) -> str:
@@ -241,7 +242,7 @@ def _view(root: Path, table: Table, *, is_empty: bool) -> str:
 
 def _pattern(table: Table) -> str:
     """Return the glob of a table's files, relative to the lake's folder."""
-    return f"{table.name}/chain=*/timestamp=*/{'part-*' if table.name in SIDE_TABLES else 'part-0'}.parquet"
+    return layout.table_name(table.name, "*", "*", "*")
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
+from holderlake.storage.layout import place_of
 from holderlake.warehouse import schema
 from holderlake.warehouse.connections import BATCH_MEMORY, PARTITION_MEMORY
 
@@ -179,7 +180,7 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
     """
     pending, damaged = [], []
     for path, text in lake.store.texts():
-        family, chain, timestamp = manifests.place_of(path)
+        family, chain, timestamp = place_of(path)
         try:
             sha = hashlib.sha256(text).hexdigest()
             if loaded.get((family, chain, parse_partition(timestamp))) != sha:

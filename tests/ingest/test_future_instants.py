@@ -22,7 +22,7 @@ from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.ingest.stream import missing, partition_of
 from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.lake import manifests
+from holderlake.storage.layout import manifest_path
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace, fill
@@ -156,7 +156,7 @@ def _materialise(workspace: Workspace, instance: DagsterInstance, day: datetime)
 
 def _commit_early(workspace: Workspace) -> None:
     """Change the manifest to one of a version that fetched instants ahead."""
-    path = manifests.manifest_path(workspace.lake.root, HOLDERS.name, CHAIN, "20260501T120000Z")
+    path = manifest_path(workspace.lake.root, HOLDERS.name, CHAIN, "20260501T120000Z")
     text = msgspec.json.decode(path.read_bytes())
     text["written_at"] = (NOON - timedelta(hours=1)).isoformat()
     path.write_bytes(msgspec.json.encode(text | {"checksum": ""}))

@@ -17,10 +17,11 @@ from holderlake.dagster.launch import prepare_dagster_home
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake, LakeError
-from holderlake.lake.manifests import FORMAT, DamagedManifest, manifest_path, parsed_manifest
+from holderlake.lake.manifests import FORMAT, DamagedManifest, parsed_manifest
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.storage.formats import write_format
+from holderlake.storage.layout import manifest_path
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import DAYS, write_holders

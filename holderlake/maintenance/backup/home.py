@@ -20,11 +20,12 @@ from holderlake.lake import commits, manifests
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
 from holderlake.maintenance.backup.files import STORE, TEMPORARY, Copier, is_database
+from holderlake.storage.layout import MANIFESTS, chain_folder, place_of
 from holderlake.workspace import Workspace
 
 _ATTEMPTS: Final = 5
 _SKIPPED: Final = re.compile(
-    r"warehouse\.duckdb($|\..*)|ledger\.sqlite$|lake/(?!_)[^/]+/chain=.*|lake/_manifests/.*"
+    rf"warehouse\.duckdb($|\..*)|ledger\.sqlite$|lake/(?!_)[^/]+/{chain_folder('.*')}|lake/{MANIFESTS}/.*"
     r"|lake\.(rebuilding|before)/.*|archive/.*|bucket/.*|sample-world/engine-.*|\.restor(ing|ed)/.*"
 )
 """Paths within a home that are copied in another way, or can be made again: the sample world, copies of a bucket."""
@@ -67,7 +68,7 @@ def _copy_partition(root: Path, path: Path, copier: Copier, name: str) -> str:
     reason, previous_data = "", b""
     for _ in range(_ATTEMPTS):
         try:
-            commits.settled_manifest_path(root, *manifests.place_of(path))
+            commits.settled_manifest_path(root, *place_of(path))
             data, stat = path.read_bytes(), path.stat()
             manifest = manifests.parsed_manifest(data, path)
         except FileNotFoundError:
