@@ -36,7 +36,7 @@ from holderlake.contract.tables import TABLES, build
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import Lake
+from holderlake.lake.lake import Lake, PartitionUpdate
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 
@@ -81,15 +81,17 @@ def fill(settings: Settings, instants: list[datetime]) -> None:
                 covered = tokens if stream.by == "token" else ["chains"]
                 if stream.by in ("token", "chain"):
                     lake.write(
-                        stream.name,
-                        chain,
-                        when,
-                        tables,
-                        provider=_PROVIDER,
-                        by=stream.by,
-                        requested=set(covered),
-                        covered=dict.fromkeys(covered, _FETCHED),
-                        options=stream.options_in(settings),
+                        PartitionUpdate(
+                            stream.name,
+                            chain,
+                            when,
+                            tables,
+                            provider=_PROVIDER,
+                            by=stream.by,
+                            requested=set(covered),
+                            covered=dict.fromkeys(covered, _FETCHED),
+                            options=stream.options_in(settings),
+                        )
                     )
 
 

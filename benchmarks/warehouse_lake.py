@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from holderlake.contract.chains import KNOWN_CHAINS
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES
-from holderlake.lake.lake import Lake
+from holderlake.lake.lake import Lake, PartitionUpdate
 
 FIRST_DAY = datetime(2025, 1, 1)
 _CLUSTER = 5
@@ -182,15 +182,17 @@ def _write_chain(root: Path, chain: str, size: Size) -> None:
         covered = dict.fromkeys(addresses, day + _DELAY)
         for family, some in (("holders", {"holders": tables.pop("holders")}), ("maps", tables)):
             lake.write(
-                family,
-                chain,
-                day,
-                some,
-                provider="benchmark",
-                by="token",
-                requested=addresses,
-                covered=covered,
-                options={},
+                PartitionUpdate(
+                    family,
+                    chain,
+                    day,
+                    some,
+                    provider="benchmark",
+                    by="token",
+                    requested=addresses,
+                    covered=covered,
+                    options={},
+                )
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from holderlake.contract.tables import MAP_TABLES, TABLES, amount_columns, build, with_fetched_at
-from holderlake.lake.lake import Lake, Manifest
+from holderlake.lake.lake import Lake, Manifest, PartitionUpdate
 from holderlake.warehouse.warehouse import Warehouse
 
 DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
@@ -140,7 +140,7 @@ def write(  # noqa: PLR0913, PLR0917 - the parts of a commit
     ]
     answered = dict.fromkeys(covered, at or max(times, default=FETCHED_AT))
     parts = {"requested": requested, "covered": answered, "failures": failed, "final": final, "unsent": unsent}
-    return lake.write(family, chain, as_of, tables, provider="tests", by=by, options={}, **parts)
+    return lake.write(PartitionUpdate(family, chain, as_of, tables, provider="tests", by=by, options={}, **parts))
 
 
 def query(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -29,6 +29,7 @@ from holderlake.errors import RunFailed
 from holderlake.ingest.partition import with_option_columns
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake.lake import PartitionUpdate
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.provider.fetcher import rules_text
 from holderlake.settings import Settings, SettingsError
@@ -274,18 +275,20 @@ def _commit(
             if token not in token_addresses
         ]
         workspace.lake.write(
-            stream.name,
-            partition.chain,
-            partition.as_of,
-            with_option_columns(rows, options, rules),
-            provider=own_store_id(settings),
-            by=stream.by,
-            requested=set(tokens),
-            covered=dict.fromkeys(tokens, at),
-            failures=tables.build(TABLES["failures"], failures, at),
-            final=stream.historic,
-            options=options,
-            store_change=change,
+            PartitionUpdate(
+                stream.name,
+                partition.chain,
+                partition.as_of,
+                with_option_columns(rows, options, rules),
+                provider=own_store_id(settings),
+                by=stream.by,
+                requested=set(tokens),
+                covered=dict.fromkeys(tokens, at),
+                failures=tables.build(TABLES["failures"], failures, at),
+                final=stream.historic,
+                options=options,
+                store_change=change,
+            )
         )
 
 

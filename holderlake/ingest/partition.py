@@ -26,7 +26,7 @@ from holderlake.decoding.answers import Decoded
 from holderlake.decoding.lenient import UNREADABLE_ROW
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.stream import IngestContext, Missing, Options, Partition, PartitionResult, Stream
-from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
+from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest, PartitionUpdate
 from holderlake.provider.client import Response
 from holderlake.provider.errors import (
     Forbidden,
@@ -373,20 +373,22 @@ def _write(
             provenance.note(context.workspace.archive, made_from)
     tables = {name: _concatenated(name, batch.tables.get(name, ())) for name in stream.tables}
     return lake.write(
-        stream.name,
-        partition.chain,
-        partition.as_of,
-        with_option_columns(tables, missing.options, rules),
-        provider=context.provider.provider_id,
-        by=stream.by,
-        requested=set(missing.subjects),
-        covered={subject: answered_at or at for subject, answered_at in batch.covered.items()},
-        unsent=batch.unsent,
-        failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
-        final=stream.historic,
-        options=missing.options,
-        record=record,
-        store_change=partition.store_change,
+        PartitionUpdate(
+            stream.name,
+            partition.chain,
+            partition.as_of,
+            with_option_columns(tables, missing.options, rules),
+            provider=context.provider.provider_id,
+            by=stream.by,
+            requested=set(missing.subjects),
+            covered={subject: answered_at or at for subject, answered_at in batch.covered.items()},
+            unsent=batch.unsent,
+            failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
+            final=stream.historic,
+            options=missing.options,
+            record=record,
+            store_change=partition.store_change,
+        )
     )
 
 

@@ -14,13 +14,13 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 
-from holderlake.contract.tables import FAMILY_TABLES, SIDE_TABLES, TABLES
+from holderlake.contract.tables import SIDE_TABLES, TABLES
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.lake import commits
 from holderlake.lake.manifests import (
@@ -38,7 +38,7 @@ from holderlake.lake.manifests import (
 )
 from holderlake.lake.rows import (
     SUBJECT_COLUMNS,
-    conforming,
+    PartitionUpdate,
     content_fault,
     empty,
     from_parquet,
@@ -50,7 +50,17 @@ from holderlake.lake.stores import PROVIDER, FolderStore, Latest, Store
 from holderlake.storage.layout import ANY_PARTITION, Place, table_name
 from holderlake.storage.names import BadName, chain_name, family_name
 
-__all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
+__all__ = [
+    "FAILURES",
+    "REVISIONS",
+    "SIDE_TABLES",
+    "SUBJECT_COLUMNS",
+    "Lake",
+    "LakeError",
+    "Manifest",
+    "PartitionUpdate",
+    "TableFile",
+]
 
 SAMPLE_PROVIDER: Final = "sample world "
 """Prefix of the names of providers of sample data; the version of the data follows."""
@@ -235,87 +245,64 @@ class Lake:
                 return None
         return None
 
-    def write(  # noqa: PLR0913 - the rows with their partition, subjects and provider
-        self,
-        family: str,
-        chain: str,
-        as_of: datetime,
-        tables: Mapping[str, pa.Table],
-        *,
-        provider: str,
-        by: str,
-        requested: Collection[str],
-        covered: Mapping[str, datetime],
-        options: Mapping[str, Any],
-        unsent: Collection[str] = (),
-        failures: pa.Table | None = None,
-        final: bool = False,
-        record: bytes | None = None,
-        store_change: int | None = None,
-    ) -> Manifest:
-        """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
+    def write(self, update: PartitionUpdate) -> Manifest:
+        """Commit rows in place of older rows of the same subjects. Return the partition's manifest.
 
-        ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. ``requested`` are all subjects that were requested,
-        ``covered`` has the time (naive UTC) of each answer. The rows of covered subjects replace their older rows;
-        other subjects keep theirs. Older rows that are replaced stay in ``revisions``, whose rows are never removed
-        (see ``versions``). New failures replace the older failures of all requested subjects. Rows are sorted by
-        subject; rows of one subject keep their order. Writing the same answer again changes nothing. ``unsent`` are
-        subjects whose requests the run was stopped before.
-
-        ``options`` are the request options; rows of other options are replaced. ``final`` means that the rows are about
-        a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
-        is the commit record, which a lake in a bucket keeps in the manifest. ``store_change`` is the number of a change
-        of your store that the new rows include.
+        The rows of covered subjects replace their older rows; other subjects keep theirs, unless they have other
+        options. Older rows that are replaced stay in ``revisions``, whose rows are never removed (see ``versions``).
+        New failures replace the older failures of all requested subjects. Rows are sorted by subject; rows of one
+        subject keep their order. Writing the same answer again changes nothing.
 
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
         """
-        for name in tables.keys() - {*FAMILY_TABLES.get(_family(family), ()), *SIDE_TABLES}:
-            raise LakeError(f"the family {family} has no table {name}: leave it out")
-        new_rows = {_known_table(name): conforming(name, rows, chain, as_of) for name, rows in tables.items()}
-        new_rows[FAILURES] = conforming(FAILURES, empty(FAILURES) if failures is None else failures, chain, as_of)
-        place = _place(family, chain, as_of)
-        self.claim(provider)
-        with self.store.locked(chain):
+        place = _place(update.family, update.chain, update.as_of)
+        new_rows = update.rows()
+        self.claim(update.provider)
+        with self.store.locked(update.chain):
             for _ in range(_COMMIT_ATTEMPTS):  # in a bucket, another writer may be faster
                 latest, old_rows = self._latest_rows(place)
-                old_manifest = latest.manifest
-                absent = {name: self._lacking(old_manifest, name) for name in old_rows} if old_manifest else {}
-                rows, answers, subjects = rows_after_write(
-                    place, old_manifest, old_rows, new_rows, by, requested, covered, final, options, absent
-                )
-                data = {
-                    name: to_parquet(table) for name, table in rows.items() if table.num_rows or name not in SIDE_TABLES
-                }
-                files = {
-                    name: table_file(table.num_rows, data[name]) if name in data else NO_FILE
-                    for name, table in rows.items()
-                }
-                new_options = dict(options)
-                open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *requested, *unsent}
-                unanswered = frozenset(open_subjects - subjects - covered.keys())
-                included = _included_change(old_manifest, covered, store_change)
-                content = (files, subjects, unanswered, new_options, answers, included)
-                if old_manifest and _content(old_manifest) == content:
-                    return old_manifest
-                commit = uuid4().hex
-                manifest = Manifest(
-                    *place,
-                    provider,
-                    utc_now(),
-                    commit,
-                    files,
-                    subjects,
-                    new_options,
-                    answers,
-                    unanswered=unanswered,
-                    store_change=included,
-                )
-                if self.store.commit(manifest, data, latest, [record] if record else ()):
+                manifest, files = self._merged(update, new_rows, latest.manifest, old_rows)
+                if latest.manifest and _content(latest.manifest) == _content(manifest):
+                    return latest.manifest
+                if self.store.commit(manifest, files, latest, [update.record] if update.record else ()):
                     return manifest
         raise LakeError(
             f"the partition {'/'.join(place)} of {self.store.name} was not written, because other writers changed it "
             f"{_COMMIT_ATTEMPTS} times meanwhile; try again"
         )
+
+    def _merged(
+        self,
+        update: PartitionUpdate,
+        new_rows: Mapping[str, pa.Table],
+        old_manifest: Manifest | None,
+        old_rows: Mapping[str, pa.Table],
+    ) -> tuple[Manifest, dict[str, bytes]]:
+        """Return the manifest and the files (Parquet bytes by table) of a partition after an update.
+
+        ``new_rows`` are those of the update, ``old_manifest`` and ``old_rows`` the partition's manifest and rows
+        before.
+        """
+        absent = {name: self._lacking(old_manifest, name) for name in old_rows} if old_manifest else {}
+        rows, answers, subjects = rows_after_write(update, new_rows, old_manifest, old_rows, absent)
+        files = {name: to_parquet(table) for name, table in rows.items() if table.num_rows or name not in SIDE_TABLES}
+        open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *update.requested, *update.unsent}
+        manifest = Manifest(
+            *_place(update.family, update.chain, update.as_of),
+            update.provider,
+            utc_now(),
+            uuid4().hex,
+            {
+                name: table_file(table.num_rows, files[name]) if name in files else NO_FILE
+                for name, table in rows.items()
+            },
+            subjects,
+            dict(update.options),
+            answers,
+            unanswered=frozenset(open_subjects - subjects - update.covered.keys()),
+            store_change=_included_change(old_manifest, update.covered, update.store_change),
+        )
+        return manifest, files
 
     def replace(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holderlake.contract.tables import SIDE_TABLES, TABLES, conform
-from holderlake.contract.times import parse_partition
+from holderlake.contract.tables import FAMILY_TABLES, SIDE_TABLES, TABLES, conform
 from holderlake.lake.manifests import FAILURES, REVISIONS, LakeError, Manifest
 from holderlake.lake.versions import Rows, repeated, with_answers
-from holderlake.storage.layout import Place
 from holderlake.units import counted
 
 SUBJECT_COLUMNS: Final = {
@@ -29,6 +28,43 @@ SUBJECT_COLUMNS: Final = {
 _INSTANTS: Final = ("as_of", "fetched_at")
 _LONG_RUN: Final = 100
 """Least average number of rows of a subject for which sorting blocks of rows is faster than sorting single rows."""
+
+
+@dataclass(frozen=True)
+class PartitionUpdate:
+    """Rows to commit to a partition: a family's ``tables`` (with ``fetched_at``), and the subjects that they are about.
+
+    ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. ``requested`` are all subjects that were requested with
+    ``options``, ``covered`` has the time (naive UTC) of each answer. ``unsent`` are subjects whose requests the run was
+    stopped before, ``failures`` rows of the table of this name. ``final`` means that the rows are about a past that
+    does not change: a subject with rows that were fetched before ``as_of`` is not covered.
+    """
+
+    family: str
+    chain: str
+    as_of: datetime
+    tables: Mapping[str, pa.Table]
+    _: KW_ONLY
+    provider: str
+    by: str
+    requested: Collection[str]
+    covered: Mapping[str, datetime]
+    options: Mapping[str, Any]
+    unsent: Collection[str] = ()
+    failures: pa.Table | None = None
+    final: bool = False
+    record: bytes | None = None
+    """The commit record, which a lake in a bucket keeps in the manifest."""
+    store_change: int | None = None
+    """Number of a change of your store that the rows include."""
+
+    def rows(self) -> dict[str, pa.Table]:
+        """Return tables and failures, cast to their schemas. Raises ``LakeError`` if they do not fit the partition."""
+        for name in self.tables.keys() - {*FAMILY_TABLES.get(self.family, ()), *SIDE_TABLES}:
+            raise LakeError(f"the family {self.family} has no table {name}: leave it out")
+        failures = empty(FAILURES) if self.failures is None else self.failures
+        tables = {**self.tables, FAILURES: failures}
+        return {name: conforming(name, rows, self.chain, self.as_of) for name, rows in tables.items()}
 
 
 def subject_column(table: str, kind: str) -> str:
@@ -82,33 +118,25 @@ def merged_rows(
     return _by_subject(new_rows, subject)
 
 
-def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
-    place: Place,
+def rows_after_write(
+    update: PartitionUpdate,
+    new_rows: Mapping[str, pa.Table],
     old_manifest: Manifest | None,
     old_rows: Mapping[str, pa.Table],
-    new_rows: Mapping[str, pa.Table],
-    by: str,
-    requested: Collection[str],
-    covered: Mapping[str, datetime],
-    final: bool,
-    options: Mapping[str, Any],
     lacking: Mapping[str, Collection[str]],
 ) -> tuple[dict[str, pa.Table], dict[str, list[datetime]], frozenset[str]]:
-    """Return a partition's rows by table after a write, ``answers`` of its manifest, and its covered subjects.
+    """Return a partition's rows by table after an update, ``answers`` of its manifest, and its covered subjects.
 
-    ``old_manifest`` and ``old_rows`` are the partition's manifest and rows before the write, ``new_rows`` those to
-    write, and ``lacking`` the columns that the older files lack; rows and columns are by table. ``by`` is the kind of
-    subject. ``requested`` are the subjects that were requested with ``options``, ``covered`` has the time of each
-    answer. If ``final``, the rows are about a past that does not change, and rows fetched before the instant are no
-    answers.
+    ``new_rows`` are those of the update, ``old_manifest`` and ``old_rows`` the partition's manifest and rows before,
+    and ``lacking`` the columns that the older files lack; rows and columns are by table.
     """
-    as_of = parse_partition(place[2])
+    as_of, by, covered = update.as_of, update.by, update.covered
     new_rows = {name: rows.slice(0, 0) for name, rows in old_rows.items()} | dict(new_rows)
     revised = [rows for rows in (old_rows.get(REVISIONS), new_rows.pop(REVISIONS, None)) if rows is not None]
     covered_before = frozenset() if old_manifest is None else old_manifest.answered
-    if old_manifest is not None and old_manifest.options != options:
+    if old_manifest is not None and old_manifest.options != update.options:
         covered_before = frozenset()  # a partition has one set of options: other subjects must be fetched again
-    early = fetched_early(new_rows, as_of, by) if final else frozenset()
+    early = fetched_early(new_rows, as_of, by) if update.final else frozenset()
     column = SUBJECT_COLUMNS[by]
     subject_rows = {name: rows for name, rows in new_rows.items() if name != FAILURES}
     revisions = pa.concat_tables([empty(REVISIONS), *revised])
@@ -116,17 +144,17 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     answers: dict[str, list[datetime]] = {}
     if old_manifest is not None:
         known_rows = {name: rows for name, rows in old_rows.items() if name not in SIDE_TABLES}
-        if final:
+        if update.final:
             known_rows = {name: _fetched_since(rows, as_of) for name, rows in known_rows.items()}
         partition = Rows(known_rows, revisions, old_manifest.answers)
         repeated_times = {subject: answer_times.pop(subject) for subject in repeated(column, partition, answer_times)}
-        about = {"family": place[0], "chain": place[1], "as_of": as_of}
+        about = {"family": update.family, "chain": update.chain, "as_of": as_of}
         result = with_answers(about, column, partition, subject_rows, repeated_times, lacking)
         subject_rows, revisions, answers = dict(result.tables), result.revisions, dict(result.answers)
     answers |= {subject: [answer_times[subject]] for subject in _without_rows(subject_rows, column, answer_times)}
     tables = {
         name: merged_rows(
-            old_rows.get(name), rows, subject_column(name, by), requested if name == FAILURES else covered
+            old_rows.get(name), rows, subject_column(name, by), update.requested if name == FAILURES else covered
         )
         for name, rows in {FAILURES: new_rows[FAILURES], **subject_rows}.items()
     }

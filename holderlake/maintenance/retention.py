@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow.compute as pc
 
 from holderlake.contract.times import utc_now
-from holderlake.lake.lake import FAILURES
+from holderlake.lake.lake import FAILURES, PartitionUpdate
 from holderlake.lake.manifests import Manifest
 from holderlake.lake.object_store import BucketStore
 from holderlake.maintenance.prune import Prunable, prunable, prune
@@ -133,15 +133,17 @@ def _failures(workspace: Workspace, oldest: datetime) -> Iterator[Expired]:
     def delete() -> None:
         for manifest, subjects in aged_subjects:
             workspace.lake.write(
-                manifest.family,
-                manifest.chain,
-                manifest.as_of,
-                {},
-                provider=manifest.provider,
-                by=stream_of(manifest).by,
-                requested=subjects,
-                covered={},
-                options=manifest.options,
+                PartitionUpdate(
+                    manifest.family,
+                    manifest.chain,
+                    manifest.as_of,
+                    {},
+                    provider=manifest.provider,
+                    by=stream_of(manifest).by,
+                    requested=subjects,
+                    covered={},
+                    options=manifest.options,
+                )
             )
         workspace.warehouse.load(workspace.lake)
 

@@ -27,7 +27,7 @@ from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.lake.lake import LakeError
+from holderlake.lake.lake import LakeError, PartitionUpdate
 from holderlake.settings import Settings
 from holderlake.settings.sections.provider import AddressSet, AddressSettings, HolderSettings, MapSettings
 from holderlake.settings.sections.schedule import Budget
@@ -403,13 +403,15 @@ def _write(workspace: Workspace, chain: str, when: datetime, tokens: list[str]) 
         tables = {name: build(TABLES[name], rows if name == "holders" else [], when) for name in stream.tables}
         covered = subjects[stream.by]
         workspace.lake.write(
-            stream.name,
-            chain,
-            when,
-            tables,
-            provider="sample",
-            by=stream.by,
-            requested=covered,
-            covered=dict.fromkeys(covered, when),
-            options={},
+            PartitionUpdate(
+                stream.name,
+                chain,
+                when,
+                tables,
+                provider="sample",
+                by=stream.by,
+                requested=covered,
+                covered=dict.fromkeys(covered, when),
+                options={},
+            )
         )

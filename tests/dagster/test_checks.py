@@ -20,7 +20,7 @@ from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import SIDE_TABLES, Lake
+from holderlake.lake.lake import SIDE_TABLES, Lake, PartitionUpdate
 from holderlake.workspace import Workspace
 from tests.contract.answers import holder
 from tests.filling import MakeWorkspace, fill
@@ -163,10 +163,10 @@ def test_a_partition_with_half_of_the_rows_of_before_is_named(
     for day, count, covered in ((MAY, 20, 2), (JUNE, rows, tokens)):
         table = build(TABLES["holders"], [COMMON | {"as_of": day} | _holder(n, 0.01) for n in range(count)], day)
         names = {f"0xt{n}" for n in range(covered)}
-        lake.write(
+        lake.write(PartitionUpdate(
             "holders", "eth", day, {"holders": table}, provider="p", by="token", requested=names,
             covered=dict.fromkeys(names, day), options={},
-        )  # fmt: skip
+        ))  # fmt: skip
     found = lost_rows(lake, HOLDERS, list(lake.manifests("holders")), "holders")
     assert found == [f"eth 2026-06-01T00:00:00Z: {rows} rows, and 20 at 2026-05-01T00:00:00Z"][:faults]
 
@@ -221,10 +221,10 @@ def test_a_chain_without_answers_is_not_fresh_because_another_is(make_workspace:
     fill(workspace, HOLDERS, "solana", now)
     failed = failures("base", now, ("/v0/tokens/holders", "native"))
     rows = TABLES["holders"].schema.empty_table()
-    workspace.lake.write(
+    workspace.lake.write(PartitionUpdate(
         "holders", "base", now, {"holders": rows}, provider="sample", by="token", requested={"native"}, covered={},
         failures=failed, options={},
-    )  # fmt: skip
+    ))  # fmt: skip
     found = clock.check("is_fresh")
     assert not found.passed
     assert found.metadata["base"].value == "no answer"

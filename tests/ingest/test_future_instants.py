@@ -22,6 +22,7 @@ from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.ingest.stream import missing, partition_of
 from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.lake.lake import PartitionUpdate
 from holderlake.storage.layout import manifest_path
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
@@ -169,16 +170,18 @@ def _rewrite(workspace: Workspace, fetched_at: datetime) -> None:
     place = rows.column_names.index("fetched_at")
     column = pa.repeat(pa.scalar(fetched_at, rows.schema.field(place).type), rows.num_rows)
     workspace.lake.write(
-        "holders",
-        CHAIN,
-        NOON,
-        {"holders": rows.set_column(place, rows.schema.field(place), column)},
-        provider=manifest.provider,
-        by="token",
-        requested=manifest.covered,
-        covered=dict.fromkeys(manifest.covered, fetched_at),
-        options=manifest.options,
-        final=True,
+        PartitionUpdate(
+            "holders",
+            CHAIN,
+            NOON,
+            {"holders": rows.set_column(place, rows.schema.field(place), column)},
+            provider=manifest.provider,
+            by="token",
+            requested=manifest.covered,
+            covered=dict.fromkeys(manifest.covered, fetched_at),
+            options=manifest.options,
+            final=True,
+        )
     )
 
 

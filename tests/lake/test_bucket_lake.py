@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holderlake.contract.tables import MAP_TABLES, TABLES
-from holderlake.lake.lake import Lake, LakeError
+from holderlake.lake.lake import Lake, LakeError, PartitionUpdate
 from holderlake.lake.object_store import BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.storage.objects import Bucket, Folder, Objects, ObjectsError, Version
@@ -104,10 +104,17 @@ def test_the_record_of_a_commit_is_in_its_manifest(bucket: Counted, host: Host) 
     for number, held in enumerate(({"0xa": {"x": 5}}, {"0xb": {"x": 6}})):
         rows = {"holders": TABLES["holders"].schema.empty_table()}
         lake.write(
-            *("holders", "eth", DAYS[0], rows),
-            **{"provider": "tests", "by": "token", "requested": set(held), "covered": dict.fromkeys(held, FETCHED_AT)},
-            record=b"record %d" % number,
-            options={},
+            PartitionUpdate(
+                *("holders", "eth", DAYS[0], rows),
+                **{
+                    "provider": "tests",
+                    "by": "token",
+                    "requested": set(held),
+                    "covered": dict.fromkeys(held, FETCHED_AT),
+                },
+                record=b"record %d" % number,
+                options={},
+            )
         )
     assert isinstance(lake.store, BucketStore)
     assert list(lake.store.records()) == [(("holders", "eth", "20261101T000000Z"), (b"record 0", b"record 1"))]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holderlake.contract.tables import MAP_TABLES, TABLES, build
-from holderlake.lake.lake import Lake, LakeError, Manifest
+from holderlake.lake.lake import Lake, LakeError, Manifest, PartitionUpdate
 from holderlake.lake.manifests import DamagedManifest, parsed_manifest
 from holderlake.lake.rows import empty
 from tests.lakes import DAYS, FETCHED_AT, failures, holders, map_tables, write, write_holders, write_maps
@@ -286,7 +286,11 @@ def test_each_family_has_its_own_failures(lake: Lake) -> None:
 def test_a_lake_belongs_to_its_first_provider(lake: Lake) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     with pytest.raises(LakeError, match=r"has data of 'tests'.*'others'.*HOLDERLAKE_HOME"):
-        lake.write("holders", "eth", DAYS[1], {}, provider="others", by="token", requested=(), covered={}, options={})
+        lake.write(
+            PartitionUpdate(
+                "holders", "eth", DAYS[1], {}, provider="others", by="token", requested=(), covered={}, options={}
+            )
+        )
     assert lake.provider == "tests"
     assert lake.manifest("holders", "eth", DAYS[1]) is None
 
@@ -300,7 +304,11 @@ def test_a_lake_of_older_sample_data_cannot_be_written(lake: Lake) -> None:
 @pytest.mark.parametrize("chain", ["", "..", "../eth", "a/b", "a b", "é", "eth\n"])
 def test_a_chain_id_that_is_unsafe_in_a_path_is_refused(lake: Lake, chain: str) -> None:
     with pytest.raises(LakeError, match="is not a chain id"):
-        lake.write("holders", chain, DAY, {}, provider="tests", by="token", requested=(), covered={}, options={})
+        lake.write(
+            PartitionUpdate(
+                "holders", chain, DAY, {}, provider="tests", by="token", requested=(), covered={}, options={}
+            )
+        )
     assert not lake.root.exists()
 
 
@@ -314,7 +322,11 @@ def test_an_unknown_chain_has_its_own_folder(lake: Lake, chain: str) -> None:
 @pytest.mark.parametrize("as_of", [datetime(2026, 1, 1, microsecond=5), datetime(2026, 1, 1, tzinfo=UTC)])
 def test_an_instant_with_a_zone_or_a_fraction_is_refused(lake: Lake, as_of: datetime) -> None:
     with pytest.raises(LakeError, match="in whole seconds"):
-        lake.write("holders", "eth", as_of, {}, provider="tests", by="token", requested=(), covered={}, options={})
+        lake.write(
+            PartitionUpdate(
+                "holders", "eth", as_of, {}, provider="tests", by="token", requested=(), covered={}, options={}
+            )
+        )
 
 
 def replaced(name: str, column: pa.Array) -> pa.Table:

@@ -16,6 +16,7 @@ from holderlake.cli.main import exit_code
 from holderlake.dagster.launch import dagster_instance, ingest_day
 from holderlake.errors import RunFailed, SomeFailed
 from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.lake.lake import PartitionUpdate
 from holderlake.provider.errors import InvalidKey
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
@@ -126,7 +127,7 @@ def test_failed_asset_checks_are_printed_with_the_run(
         "covered": dict.fromkeys(manifest.covered, manifest.written_at),
         "options": manifest.options,
     }
-    workspace.lake.write("holders", CHAIN, MAY, {"holders": rows}, **options)
+    workspace.lake.write(PartitionUpdate("holders", CHAIN, MAY, {"holders": rows}, **options))
     with dagster_instance(workspace.settings.dagster_home) as instance:
         ingest_day(workspace, instance, CHAIN, [MAY])
     said = " ".join(capsys.readouterr().err.split())
