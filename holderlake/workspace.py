@@ -167,7 +167,7 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self._warehouse, self._transfers, self._spending, self.settings.sql.as_of_warning)
+        return Warehouse(self._warehouse, self._transfers, self._spending, self.settings.sql)
 
     @cached_property
     def ledger(self) -> CreditLedger:

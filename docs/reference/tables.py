@@ -150,7 +150,7 @@ def _where(table: Table) -> str:
     name = table.name
     file = table_name(name, "<chain>", "<as-of instant>", "<family>")
     token = ", token" if "token_address" in table.key else ""
-    filled_by = "each family of tables" if name in SIDE_TABLES else f"the family {table.family}"
+    filled_by = "each family of tables" if name in SIDE_TABLES else f"the family `{table.family}`"
     return f"""\
 ## Files
 

@@ -22,7 +22,7 @@ from holderlake import console
 from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
-from holderlake.warehouse.connections import EXPORT_MEMORY, TEXT_TYPES, explained, one_read
+from holderlake.warehouse.connections import TEXT_TYPES, explained, one_read
 from holderlake.warehouse.warehouse import Warehouse
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
@@ -186,6 +186,6 @@ def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConn
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
         locked(Path(spilled, SPILL_LOCK)),
-        warehouse.connect({"memory_limit": EXPORT_MEMORY, "temp_directory": spilled}) as connection,
+        warehouse.connect({"memory_limit": warehouse.memory_limit, "temp_directory": spilled}) as connection,
     ):
         yield connection

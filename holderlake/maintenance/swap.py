@@ -121,7 +121,7 @@ def replace_lake(workspace: Workspace, fresh: Lake) -> None:
     """Replace the lake by ``fresh``, and the warehouse by one that is loaded from ``fresh``."""
     place, old_folder = workspace.settings.lake_folder, _old_folder(workspace.settings.lake_folder)
     published = workspace.settings.warehouse
-    loaded = Warehouse(published.with_name(f"{published.name}.rebuilt"))
+    loaded = Warehouse(published.with_name(f"{published.name}.rebuilt"), sql=workspace.settings.sql)
     _remove_all(loaded.path)
     loaded.load(fresh)
     remove_folder(old_folder)

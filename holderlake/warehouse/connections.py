@@ -37,15 +37,6 @@ _IGNORED_OFFSET: Final = re.compile(
 TEXT_TYPES: Final = ("INTERVAL", "BIGNUM")
 """Types whose values are text in answers to print and in exported files: intervals, such as 1 month 2 days 03:00:00,
 and whole numbers of any size, which are bytes of DuckDB in Arrow."""
-QUERY_MEMORY: Final = "256MB"
-BATCH_MEMORY: Final = "128MB"
-PARTITION_MEMORY: Final = "256MB"
-EXPORT_MEMORY: Final = "512MB"
-"""DuckDB's memory limits. Beyond them it sorts on disk.
-
-``BATCH_MEMORY`` is for a batch of partitions that are loaded, ``PARTITION_MEMORY`` for one that is larger than a batch,
-``EXPORT_MEMORY`` for an exported file, and ``QUERY_MEMORY`` for asset checks and all other statements of a load.
-"""
 _READS: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
 """Types of statements that may only read. A PIVOT is MULTI."""
 _FORBIDDEN: Final = ("autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions")

@@ -25,7 +25,6 @@ from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
 from holderlake.storage.layout import place_of
 from holderlake.warehouse import schema
-from holderlake.warehouse.connections import BATCH_MEMORY, PARTITION_MEMORY
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
@@ -102,9 +101,6 @@ class Loading:
     def load_all(self, connection: duckdb.DuckDBPyConnection, links: Path, pending: Sequence[Pending]) -> None:
         """Load the ``pending`` partitions in place of their older rows. ``links`` is an empty folder for hard links."""
         for batch in _batches(pending):
-            rows = sum(map(_rows_to_sort, batch))
-            memory = BATCH_MEMORY if rows <= _BATCH_ROWS else PARTITION_MEMORY
-            connection.execute(f"SET memory_limit = '{memory}'")
             self._load_batch(connection, links, batch)
         for table in SIDE_TABLES:
             self._load_side_table(connection, links, table)

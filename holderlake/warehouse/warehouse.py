@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -31,10 +30,10 @@ import pyarrow as pa
 from holderlake.contract.tables import TABLES
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import Lake
+from holderlake.settings.sections.lake import SqlSettings
 from holderlake.storage.locks import locked
 from holderlake.warehouse import comparisons, derived, schema, spending, transfers
 from holderlake.warehouse.connections import (
-    QUERY_MEMORY,
     REMEDY,
     DamagedWarehouse,
     WarehouseError,
@@ -113,7 +112,7 @@ class Warehouse:
     """The warehouse: the DuckDB file at ``path``, which need not exist before the first load.
 
     ``transfers`` returns the transfers of the user's own store, for the view of that name. ``ledger`` returns the
-    credit ledger, for the table ``spending``. Answers older than requested by ``as_of_warning`` are outdated.
+    credit ledger, for the table ``spending``. ``sql`` has the memory limit, and the age of outdated answers.
     """
 
     def __init__(
@@ -121,12 +120,15 @@ class Warehouse:
         path: Path,
         transfers: ReadTransfers = lambda: None,
         ledger: Callable[[], LedgerReader | None] = lambda: None,
-        as_of_warning: timedelta = timedelta(days=1),
+        sql: SqlSettings | None = None,
     ) -> None:
         self.path = path
         self._read_transfers = transfers
         self._ledger = ledger
-        self._as_of_warning = as_of_warning
+        sql = sql or SqlSettings()
+        self._as_of_warning = sql.as_of_warning
+        self.memory_limit = sql.memory_limit
+        """DuckDB's memory limit for loads, checks and exports, such as 256MB."""
         self.is_postponed = False
         """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
@@ -381,7 +383,7 @@ class Warehouse:
             self._pack(self.path, copy)
         elif self.path.exists():
             _copy(self.path, copy)
-        with _writing(copy) as connection:
+        with self._writing(copy) as connection:
             yield connection
             connection.execute("CHECKPOINT")
             mixed = _is_mixed(connection)
@@ -393,9 +395,19 @@ class Warehouse:
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
         transfers.remove_old(transfers_folder(self.path))
 
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "storage_compatibility_version": _FORMAT,
+            "memory_limit": self.memory_limit,
+            "threads": 1,  # each thread would hold a row group in memory
+        }
+        with prepared(duckdb.connect(str(path), config=config)) as connection:
+            yield connection
+
     def _pack(self, old_path: Path, packed: Path) -> None:
         """Write the rows of the warehouse ``old_path`` to the new file ``packed``, sorted, in this version's tables."""
-        with _writing(packed) as connection:
+        with self._writing(packed) as connection:
             connection.execute(f"ATTACH {schema.quoted(str(old_path))} AS old (READ_ONLY)")
             schema.install(connection)
             existing = dict(connection.execute(_COLUMNS, ["old"]).fetchall())
@@ -484,11 +496,3 @@ def _release_memory() -> None:
     """Release memory that Arrow keeps, for example for the answers of a backfill in the same process."""
     for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
         pool.release_unused()
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with prepared(duckdb.connect(str(path), config={"storage_compatibility_version": _FORMAT})) as connection:
-        connection.execute(f"SET memory_limit = '{QUERY_MEMORY}'")
-        connection.execute("SET threads = 1")  # each thread would hold a row group in memory
-        yield connection

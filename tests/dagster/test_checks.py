@@ -81,12 +81,12 @@ def test_odd_rows_are_found_in_the_files_of_a_run(
         table = build(TABLES[name], [COMMON | row for row in some], MAY).drop_columns("chain")
         pq.write_table(table, tmp_path / name)
         files[name] = [("eth", tmp_path / name)]
-    found = [(row["issue"], row["severity"], row["chain"]) for row in odd_rows(files).to_pylist()]
+    found = [(row["issue"], row["severity"], row["chain"]) for row in odd_rows(files, "256MB").to_pylist()]
     assert (issue, "error", "eth") in found
 
 
 def test_a_run_without_rows_has_no_odd_ones() -> None:
-    assert odd_rows({}).num_rows == 0
+    assert odd_rows({}, "256MB").num_rows == 0
 
 
 @pytest.mark.parametrize(

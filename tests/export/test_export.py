@@ -23,6 +23,7 @@ from holderlake.cli.main import app
 from holderlake.export import formats
 from holderlake.export.export import Exported, FormatName, export, format_of
 from holderlake.lake.lake import Lake
+from holderlake.settings.sections.lake import SqlSettings
 from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import DAYS, rows, write
@@ -210,6 +211,12 @@ for rows in (100_000, 1_000_000):
     assert written.stat().st_size > 500_000_000
     assert many - few < 150_000  # kB
     written.unlink()
+
+
+def test_an_export_has_the_memory_limit_of_the_settings(warehouse: Warehouse, tmp_path: Path) -> None:
+    limited = Warehouse(warehouse.path, sql=SqlSettings(memory_limit="100MB"))
+    export(limited, "SELECT current_setting('memory_limit') AS size", tmp_path / "size.csv", "csv")
+    assert (tmp_path / "size.csv").read_text().splitlines() == ["size", "95.3 MiB"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from docs.reference.view_columns import view_columns
 from holderlake.contract.tables import TABLES
 from holderlake.engine.maps.changes import Members, lineage
 from holderlake.lake.lake import Lake
+from holderlake.settings.sections.lake import SqlSettings
 from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import (
@@ -571,7 +572,7 @@ def test_an_answer_is_outdated_beyond_the_setting(lake: Lake, new_warehouse: War
     asked = "SELECT days_earlier, is_outdated FROM holders_as_of('2026-11-04 00:00')"
     new_warehouse.load(lake)
     assert query(new_warehouse, asked) == [(3, True)]
-    patient = Warehouse(new_warehouse.path, as_of_warning=timedelta(days=3))
+    patient = Warehouse(new_warehouse.path, sql=SqlSettings(as_of_warning=timedelta(days=3)))
     patient.load(lake)
     assert query(patient, asked) == [(3, False)]
 

@@ -38,7 +38,6 @@ from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import FAILURES, Lake, Manifest
 from holderlake.units import counted
-from holderlake.warehouse.connections import QUERY_MEMORY
 from holderlake.warehouse.schema import files_sql, queries
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
@@ -167,7 +166,8 @@ def evaluate(
     if are_loaded:
         odd_table = odd_rows_loaded(workspace.warehouse, stream.tables, intact)
     else:
-        odd_table = odd_rows({name: _files(lake, intact, name) for name in stream.tables})
+        files = {name: _files(lake, intact, name) for name in stream.tables}
+        odd_table = odd_rows(files, workspace.warehouse.memory_limit)
     severity = (
         AssetCheckSeverity.ERROR if "error" in odd_table["severity"].unique().to_pylist() else AssetCheckSeverity.WARN
     )
@@ -194,15 +194,16 @@ def _odd_row(row: Mapping[str, Any]) -> str:
     return f"{row['issue']} of {place} ({row['what']}{figure})"
 
 
-def odd_rows(files: Mapping[str, Collection[tuple[str, Path]]]) -> pa.Table:
+def odd_rows(files: Mapping[str, Collection[tuple[str, Path]]], memory_limit: str) -> pa.Table:
     """Return the rows of the views ``odd_rows`` and ``contradictions`` over some files, without those that only inform.
 
     ``files`` has the Parquet files of each table as pairs of chain and path; other tables are empty. The files are read
-    once, because the views read a table up to ten times. Columns as in ``data_quality``.
+    once, because the views read a table up to ten times. ``memory_limit`` is that of DuckDB, such as 256MB. Columns as
+    in ``data_quality``.
     """
     with (
         TemporaryDirectory(prefix="holderlake-") as spilled,
-        duckdb.connect(config={"memory_limit": QUERY_MEMORY, "temp_directory": spilled}) as connection,
+        duckdb.connect(config={"memory_limit": memory_limit, "temp_directory": spilled}) as connection,
     ):
         connection.execute("SET enable_progress_bar = false")
         for name, table in TABLES.items():
@@ -222,7 +223,7 @@ def odd_rows_loaded(warehouse: Warehouse, tables: Collection[str], manifests: Co
     )
     with (
         TemporaryDirectory(prefix="holderlake-") as spilled,
-        warehouse.connect({"memory_limit": QUERY_MEMORY, "temp_directory": spilled}) as connection,
+        warehouse.connect({"memory_limit": warehouse.memory_limit, "temp_directory": spilled}) as connection,
     ):
         connection.register("_examined", partitions)
         connection.register("_none", partitions.slice(0, 0))

@@ -93,8 +93,12 @@ class StateSettings(Section):
 
 
 class SqlSettings(Section):
-    """Queries of the warehouse. A changed value counts from the next load."""
+    """The DuckDB warehouse. A changed value counts from the next load."""
 
+    memory_limit: MemoryLimit = Field(
+        default="256MB",
+        description="Memory of DuckDB to load, check or export data, such as 2GB; larger sorts use temporary files",
+    )
     as_of_warning: Duration = Field(
         default=timedelta(days=1),
         ge=timedelta(0),
