@@ -97,6 +97,5 @@ def bytes_text(count: int) -> str:
     """Return a number of bytes as text, with the largest unit below 1,000."""
     size, units = float(count), ["bytes", "kB", "MB", "GB"]
     while size >= 1_000 and len(units) > 1:
-        """Return a number of bytes as text, with the largest unit below 1,000."""
-    size, units = size / 1_000, units[1:]
+        size, units = size / 1_000, units[1:]
     return f"{size:,.0f} {units[0]}" if units[0] == "bytes" or size >= 10 else f"{size:.1f} {units[0]}"
