@@ -216,7 +216,7 @@ for rows in (100_000, 1_000_000):
 def test_an_export_has_the_memory_limit_of_the_settings(warehouse: Warehouse, tmp_path: Path) -> None:
     limited = Warehouse(warehouse.path, sql=SqlSettings(memory_limit="100MB"))
     export(limited, "SELECT current_setting('memory_limit') AS size", tmp_path / "size.csv", "csv")
-    assert (tmp_path / "size.csv").read_text().splitlines() == ["size", "95.3 MiB"]
+    assert (tmp_path / "size.csv").read_text().splitlines() == ['"size"', '"95.3 MiB"']
 
 
 @pytest.mark.parametrize(
