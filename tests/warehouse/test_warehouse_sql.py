@@ -866,6 +866,13 @@ def test_an_unknown_token_is_an_error_with_similar_ones(named: Warehouse, given:
             query(named, sql, given)
 
 
+@pytest.mark.parametrize("macro", ["balance_history('w1', ?)", "holder_counts(?)", "item_owner_at(?, 1, '2026-11-01')"])
+def test_a_token_without_stored_transfers_is_an_error(named: Warehouse, macro: str) -> None:
+    with pytest.raises(WarehouseError, match=r"your store has no transfers of one\. The view stored_tokens lists its"):
+        query(named, f"FROM {macro}", "one")
+    assert query(named, f"FROM {macro}", None) == []
+
+
 @pytest.mark.parametrize("macro", ["address_history", "address_transfers", "transfers_of"])
 def test_a_text_that_is_no_address_is_an_error(named: Warehouse, macro: str) -> None:
     for given in ("Northgate 7", "0x" + "a" * 39, "w3"):

@@ -12,7 +12,7 @@ intervals AS NOT MATERIALIZED (
     WHERE token_address = (SELECT address FROM token) AND since <= unix_second(t) AND until > unix_second(t)
 ),
 later_parts AS (
-    SELECT chain, token_address, address, sum(balance) AS balance, sum(CAST(wide_balance AS BIGNUM)) AS wide
+    SELECT chain, token_address, address, sum(balance) AS balance, sum(CAST(wide_balance AS BIGNUM)) AS wide_sum
     FROM intervals
     WHERE NOT is_base
     GROUP BY ALL
@@ -25,10 +25,15 @@ held AS NOT MATERIALIZED (
         address,
         coalesce(base.balance, 0) + coalesce(later_parts.balance, 0) AS narrow,
         CASE
-            WHEN base.wide_balance IS NOT NULL OR later_parts.wide IS NOT NULL
-            THEN coalesce(CAST(base.wide_balance AS BIGNUM), 0::BIGNUM) + coalesce(later_parts.wide, 0::BIGNUM)
+            WHEN base.wide_balance IS NOT NULL OR later_parts.wide_sum IS NOT NULL
+            THEN coalesce(CAST(base.wide_balance AS BIGNUM), 0::BIGNUM) + coalesce(later_parts.wide_sum, 0::BIGNUM)
                 + CAST(CAST(coalesce(base.balance, 0) + coalesce(later_parts.balance, 0) AS VARCHAR) AS BIGNUM)
-        END AS wide
+        END AS wide,
+        coalesce(CAST(wide AS DOUBLE), CAST(narrow AS DOUBLE)) AS high,
+        CASE
+            WHEN wide IS NULL THEN CAST(CAST(narrow AS HUGEINT) - CAST(high AS HUGEINT) AS DOUBLE)
+            ELSE CAST(wide + -CAST(high AS BIGNUM) AS DOUBLE)
+        END AS low
     FROM (FROM intervals WHERE is_base) AS base
     FULL JOIN later_parts USING (chain, token_address, address)
 ),
@@ -39,15 +44,35 @@ stored AS MATERIALIZED (
         -- units of up to 18 decimals fit into the decimal column if there are at most 20 digits before the point
         CASE WHEN decimals <= 18 THEN CAST('1e-' || decimals AS DECIMAL(38, 18)) END AS unit,
         CASE WHEN decimals <= 18 THEN CAST('1e' || least(20 + decimals, 37) AS DECIMAL(38, 0)) ELSE 0 END AS too_large,
-        -coalesce(CAST(wide AS DOUBLE), CAST(narrow AS DOUBLE)) AS supply
+        -high AS supply,
+        -low AS supply_low,
+        supply * 134217729 - (supply * 134217729 - supply) AS supply_top
     FROM stored_tokens AS stored
     LEFT JOIN held ON held.chain = stored.chain AND held.address = '0x0000000000000000000000000000000000000000'
     WHERE stored.token_address = (SELECT address FROM token)
+),
+-- A share is the quotient of exact numbers, rounded once, as in holders. The quotient of DOUBLEs is up to two roundings off;
+-- the remainder that corrects it is exact, because factors are split into halves of 26 bits (top and the rest).
+shares AS NOT MATERIALIZED (
+    SELECT
+        held.*,
+        decimals,
+        unit,
+        too_large,
+        high / supply AS quotient,
+        quotient * 134217729 - (quotient * 134217729 - quotient) AS top,
+        quotient * supply AS product,
+        top * supply_top - product + top * (supply - supply_top) + (quotient - top) * supply_top
+            + (quotient - top) * (supply - supply_top) AS product_error,
+        high - product - product_error + low - quotient * supply_low AS remainder,
+        CASE WHEN supply > 0 THEN least(1, quotient + remainder / supply) END AS share
+    FROM held
+    JOIN stored ON stored.chain = held.chain
 )
 SELECT
-    held.chain,
-    held.token_address,
-    held.address,
+    chain,
+    token_address,
+    address,
     CASE
         WHEN wide IS NULL AND narrow < too_large THEN narrow * unit
         ELSE as_amount(exact_units(coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)), decimals))
@@ -57,18 +82,18 @@ SELECT
         THEN as_exact(exact_units(coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)), decimals))
     END AS amount_exact,
     coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)) AS raw_amount,
-    CASE WHEN supply > 0 THEN least(1, coalesce(CAST(wide AS DOUBLE), CAST(narrow AS DOUBLE)) / supply) END AS share
-FROM held
-JOIN stored ON stored.chain = held.chain
-WHERE held.address <> '0x0000000000000000000000000000000000000000'
+    share
+FROM shares
+WHERE address <> '0x0000000000000000000000000000000000000000'
     AND CASE WHEN wide IS NULL THEN narrow > 0 ELSE wide > 0::BIGNUM END;
 
 -- Every change of an address's balance of a token (its address or symbol) of your store, with the balance after it: one
--- row for each second with a change, from your own transfers, opening balances and corrections as of the last load.
+-- row for each second with a change, from your own transfers, opening balances and corrections as of the last load. A token
+-- that is not of your store is an error.
 -- Example: FROM balance_history('0x1111111111111111111111111111111111111111', (SELECT min(token_address) FROM stored_tokens)) ORDER BY block_time;
 CREATE OR REPLACE MACRO balance_history(of_address, of_token) AS TABLE
 WITH token AS MATERIALIZED (
-    SELECT token_of(of_token) AS address
+    SELECT stored_token_of(of_token) AS address
 ),
 intervals AS NOT MATERIALIZED (
     FROM _internal.balance_files
@@ -113,11 +138,12 @@ CREATE OR REPLACE MACRO raw_balance(balance, wide_balance) AS
 CAST(coalesce(wide_balance, CAST(balance AS VARCHAR)) AS BIGNUM);
 
 -- The number of holders of a token (its address or symbol) of your store at the end of each day on which it changed,
--- and the change since the row before, from your own transfers, opening balances and corrections as of the last load.
+-- and the change since the row before, from your own transfers, opening balances and corrections as of the last load. A
+-- token that is not of your store is an error.
 -- Example: FROM holder_counts((SELECT min(token_address) FROM stored_tokens)) ORDER BY chain, day DESC LIMIT 3;
 CREATE OR REPLACE MACRO holder_counts(of_token) AS TABLE
 WITH token AS MATERIALIZED (
-    SELECT token_of(of_token) AS address
+    SELECT stored_token_of(of_token) AS address
 ),
 intervals AS NOT MATERIALIZED (
     FROM _internal.balance_files
@@ -183,11 +209,12 @@ WHERE holders_change <> 0;
 
 -- Who holds an item (a token_id) of an NFT of your store at the end of the second t: one row for each holder, from your
 -- own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item any number.
--- No row if the item was not minted yet, or is burnt.
+-- No row if the item was not minted yet, or is burnt. After the last transfer (see stored_tokens) the owners stay as they
+-- are. A token that is not of your store is an error.
 -- Example: FROM item_owner_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), 1, '2026-06-30');
 CREATE OR REPLACE MACRO item_owner_at(of_token, of_item, t) AS TABLE
 WITH token AS MATERIALIZED (
-    SELECT token_of(of_token) AS address
+    SELECT stored_token_of(of_token) AS address
 ),
 moved AS NOT MATERIALIZED (
     FROM (FROM _internal.transfer_files UNION ALL FROM _internal.opening_files)

@@ -57,3 +57,15 @@ CREATE OR REPLACE MACRO token_of(given) AS (
         FROM known_tokens
     )
 );
+
+-- The address of a token of your store, from its symbol or address as in token_of. A token without transfers in your store
+-- is an error.
+-- Example: SELECT stored_token_of(min(token_address)) AS of_address FROM stored_tokens;
+CREATE OR REPLACE MACRO stored_token_of(given) AS (
+    SELECT
+        CASE
+            WHEN address IS NULL OR address IN (SELECT token_address FROM stored_tokens) THEN address
+            ELSE error('your store has no transfers of ' || trim(given) || '. The view stored_tokens lists its tokens')
+        END
+    FROM (SELECT token_of(given) AS address)
+);
