@@ -10,6 +10,7 @@ READY := $(VENV)/ready
 TOOLS := $(VENV)/tools
 EXTRAS := $(VENV)/extras
 READERS := $(VENV)/readers
+ICEBERG := $(VENV)/iceberg
 # uv takes a fifth of pip's time. It does not read pip's settings, so pip follows where uv fails, as behind a mirror.
 # $(call install,ENVIRONMENT,ARGUMENTS)
 install = { $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes --python $(1)/bin/python $(2) \
@@ -36,7 +37,7 @@ test: $(TOOLS) ## the tests that a change must pass, in three minutes
 test-integration: $(EXTRAS) ## the other tests that a change should pass, in five minutes more
 	@$(PYTEST) --tier integration
 
-test-long: $(EXTRAS) $(READERS)/ready ## the tests of a night: Spark, large scale, load, repeated kills, real data
+test-long: $(EXTRAS) $(READERS)/ready $(ICEBERG)/ready ## the tests of a night: Spark, large scale, load, repeated kills, real data
 	@HOLDERLAKE_ALL_EXAMPLES=1 $(PYTEST) --tier long -rs
 
 coverage: $(EXTRAS) ## line and branch coverage of the tests of a change
@@ -46,7 +47,7 @@ coverage: $(EXTRAS) ## line and branch coverage of the tests of a change
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --skip-covered --sort=miss | tail -n 40
 
-extras: $(EXTRAS) $(READERS)/ready ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, dbt, and what their tests need (1.2 GB)
+extras: $(EXTRAS) $(READERS)/ready $(ICEBERG)/ready ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, dbt, and what their tests need (1.3 GB)
 	@$(call install,$(VENV),-r requirements-cluster.lock)
 
 notebook: $(READY) ## the analyst's notebook in the browser, over your data (200 MB more)
@@ -79,6 +80,7 @@ lock: $(TOOLS) ## makes the locks again from pyproject.toml
 		--constraint requirements-extras.lock --constraint requirements-notebook.lock \
 		--output-file requirements-production.lock
 	@$(LOCK) --group readers --output-file requirements-readers.lock
+	@$(LOCK) --group iceberg --output-file requirements-iceberg.lock
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
@@ -105,8 +107,8 @@ $(EXTRAS): $(TOOLS) requirements-extras.lock requirements-notebook.lock requirem
 	@$(call install,$(VENV),-r requirements-extras.lock -r requirements-notebook.lock -r requirements-production.lock)
 	@touch $@
 
-# A separate environment: dbt and mypy need different versions of pathspec
-$(READERS)/ready: $(READY) requirements-readers.lock
-	@$(PYTHON) -m venv --clear $(READERS)
-	@$(call install,$(READERS),-r requirements-readers.lock)
+# Separate environments: dbt and mypy need different versions of pathspec, and the Iceberg extension another DuckDB
+$(READERS)/ready $(ICEBERG)/ready: $(VENV)/%/ready: requirements-%.lock $(READY)
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(call install,$(@D),-r $<)
 	@touch $@

@@ -2,7 +2,7 @@
 
 A publication has an id. Each table that changed gets one snapshot, with the id in its summary, and every table gets a
 tag of that name. When all tables have it, the namespace's property ``PUBLICATION`` gets the id: readers of several
-tables take the snapshots of one tag. A publication that was killed leaves the property as it was, and the next one
+tables take the snapshots of one tag. A publication that was killed does not change the property, and the next one
 completes it.
 
 The tables list the lake's own files. In a bucket a file never changes. In a folder the lake replaces its files, so the
@@ -100,7 +100,7 @@ class Publication:
 
     ``id`` is the id of the last complete publication; None if nothing was ever published. ``snapshots`` are the ids of
     its snapshots by table; a comparison has none. ``unreadable`` are partitions with a missing or damaged file; the
-    files of their months stay as they were published.
+    last published files of their months stay listed.
     """
 
     id: str | None

@@ -32,7 +32,7 @@ import json, sys
 import polars as pl
 from pyiceberg.catalog import load_catalog
 
-catalog = load_catalog("holderlake", type="sql", uri=sys.argv[1])
+catalog = load_catalog("holderlake", type=sys.argv[1], uri=sys.argv[2])
 publication = catalog.load_namespace_properties("holderlake")["holderlake.publication"]
 for name in ("holders", "maps"):
     table = catalog.load_table(f"holderlake.{name}")
@@ -113,22 +113,30 @@ def test_another_host_reads_a_publication_with_the_catalogues_address_only(
     lake: Lake, tables: IcebergTables, server: str, tmp_path: Path
 ) -> None:
     tables.publish()
-    storage = {  # it is not Amazon's
-        **{"AWS_ENDPOINT_URL": server, "AWS_REGION": "us-east-1"},
-        **{"PYICEBERG_CATALOG__HOLDERLAKE__S3__ENDPOINT": server},
-        **{"PYICEBERG_CATALOG__HOLDERLAKE__S3__REGION": "us-east-1"},
-    }
+    catalog = f"sqlite:///{tmp_path}/iceberg/catalog.sqlite"
+    holders, maps = rows(lake.read("holders")), rows(lake.read("maps"))
+    assert read_elsewhere("sql", catalog, server, tmp_path / "other") == [holders, holders, maps, maps]
+
+
+def read_elsewhere(kind: str, catalog: str, storage: str, home: Path, **settings: str) -> list[list[str]]:
+    """Return the rows of holders and maps that a process with another home reads, each with pyiceberg and with Polars.
+
+    ``kind`` and ``catalog`` (its address) name the catalogue, and ``settings`` are its further settings. ``storage`` is
+    the address of the S3 server.
+    """
+    environment = {"AWS_ENDPOINT_URL": storage, "AWS_REGION": "us-east-1", "HOME": str(home)}
+    settings |= {"S3__ENDPOINT": storage, "S3__REGION": "us-east-1"}
+    environment |= {f"PYICEBERG_CATALOG__HOLDERLAKE__{name}": text for name, text in settings.items()}
     read = subprocess.run(
-        [sys.executable, "-c", READER, f"sqlite:///{tmp_path}/iceberg/catalog.sqlite"],
-        env=os.environ | storage | {"HOME": str(tmp_path / "other")},
+        [sys.executable, "-c", READER, kind, catalog],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,
         cwd="/",
     )
     assert read.returncode == 0, read.stderr
-    holders, maps = rows(lake.read("holders")), rows(lake.read("maps"))
-    assert [json.loads(line) for line in read.stdout.splitlines()] == [holders, holders, maps, maps]
+    return [json.loads(line) for line in read.stdout.splitlines()]
 
 
 def test_a_host_publishes_without_downloading_the_files_of_another(

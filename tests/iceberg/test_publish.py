@@ -45,7 +45,7 @@ TOKEN = "0x7"
 
 @pytest.fixture(autouse=True)
 def _plans_by_pyiceberg(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Polars warns unless it is told which library plans a scan."""
+    """Name the library that plans scans of Polars, which otherwise warns."""
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
 
 
