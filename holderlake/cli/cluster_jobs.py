@@ -216,7 +216,7 @@ def _computed(
     incomplete: set[tuple[str, datetime]],
     bar: Progress,
 ) -> Iterator[tuple[Partition, str]]:
-    """Yield the incomplete partitions with the rules of their maps. Partitions without holders come last."""
+    """Yield the incomplete partitions with the rules of their maps."""
     maps, holders, together = settings.maps, settings.holders, settings.cluster.instants
     ordered = sorted(set(instants), reverse=True)
     spans = [ordered[start : start + together] for start in range(0, len(ordered), together)]
@@ -235,13 +235,9 @@ def _computed(
         ended += 1
         bar.update(bar.task_ids[0], note=f"{ended} of {tasks} tasks")
 
-    folder, uncommitted = Path(settings.cluster_folder), set(incomplete)
-    for partition in answers(workers, store, folder, request, together, on_task=on_task):
-        if (partition.chain, partition.as_of) in uncommitted:
-            uncommitted.discard((partition.chain, partition.as_of))
+    for partition in answers(workers, store, Path(settings.cluster_folder), request, together, on_task=on_task):
+        if (partition.chain, partition.as_of) in incomplete:
             yield partition, rules
-    for chain, as_of in sorted(uncommitted):  # none of the tokens has holders
-        yield Partition(chain, as_of, {}), rules
 
 
 def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:

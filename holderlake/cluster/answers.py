@@ -7,12 +7,14 @@ the store's files from the shared storage, and a copy of the catalogue. The rows
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -20,7 +22,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.cluster.tasks import Task, Workers, local_folder
+from holderlake.cluster.tasks import Task, Workers, grouped, local_folder
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import INSTANT_TYPE
 from holderlake.contract.times import utc_now
@@ -29,6 +31,7 @@ from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.records import Key
 from holderlake.engine.store.snapshot import link_store, snapshot
 from holderlake.engine.store.store import Store
+from holderlake.storage.atomic_files import whole_file
 
 _GROUPS: Final = 64
 """The least number of groups of tokens, if there are enough tokens."""
@@ -53,7 +56,7 @@ class BulkRequest:
 class Partition:
     """The rows of a chain as of an instant. ``tables`` has the lake's tables by name; each is sorted by token.
 
-    Tokens without holders have no rows.
+    Tokens without holders have no rows. A table without rows may be missing.
     """
 
     chain: str
@@ -61,30 +64,25 @@ class Partition:
     tables: dict[str, pa.Table]
 
 
-@dataclass(frozen=True)
-class StoreCopy:
-    """A state of the store in ``root``. The folder ``catalog`` has its catalogue. Workers open it read-only."""
+@lru_cache(maxsize=1)
+def _opened(root: str, catalog: str) -> Store:
+    """Return the store in ``root`` with the copy of its catalogue in the folder ``catalog``.
 
-    root: str
-    catalog: str
-
-    def opened(self) -> Store:
-        """Return the store. Later tasks of the process use it again, with what it keeps in memory."""
-        if self not in _opened:
-            _opened.clear()
-            folder = TemporaryDirectory(prefix="holderlake-store-", dir=local_folder())
-            link_store(Path(folder.name), Path(self.root), Path(self.catalog))
-            store = _opened[self] = Store(Path(folder.name), None, refuse_unlisted=False).cached_snapshot()
-            weakref.finalize(store, folder.cleanup)
-        return _opened[self]
+    Later tasks of the process use the same store, with its caches.
+    """
+    folder = TemporaryDirectory(prefix="holderlake-store-", dir=local_folder())
+    link_store(Path(folder.name), Path(root), Path(catalog))
+    store = Store(Path(folder.name), None, refuse_unlisted=False).cached_snapshot()
+    weakref.finalize(store, folder.cleanup)
+    return store
 
 
-_opened: Final[dict[StoreCopy, Store]] = {}
+def compute(name: str, root: str, folder: str, request: BulkRequest, computed_at: datetime) -> dict[str, str]:
+    """Compute a request from the store in ``root`` on a worker, and write a file for each table into ``folder``.
 
-
-def compute(name: str, copied: StoreCopy, request: BulkRequest, computed_at: datetime, folder: str) -> dict[str, str]:
-    """Compute a request on a worker, and write a file for each table into ``folder``. Return their paths by table."""
-    store = copied.opened()
+    Return their paths by table.
+    """
+    store = _opened(root, f"{folder}/catalog")
     pieces: dict[str, list[pa.Table]] = {}
     if request.maps:
         for batch in map_batches(store, request.tokens, request.instants, request.maps, computed_at):
@@ -96,7 +94,7 @@ def compute(name: str, copied: StoreCopy, request: BulkRequest, computed_at: dat
     paths = {table: f"{folder}/{name}-{table}.arrow" for table in pieces}
     for table, path in paths.items():
         rows = pa.concat_tables(pieces[table])
-        with pa.ipc.new_file(path, rows.schema) as sink:
+        with whole_file(Path(path), durable=False) as building, pa.ipc.new_file(str(building), rows.schema) as sink:
             sink.write_table(rows)
     return paths
 
@@ -120,61 +118,54 @@ def answers(
     for key in request.tokens:
         supported_token(store, *key)
     state = snapshot(store.root)
-    digest = hashlib.sha256(state.copy + repr((store.root.resolve(), replace(request, instants=()))).encode())
+    root = str(store.root.resolve())
+    digest = hashlib.sha256(state.copy + repr((root, replace(request, instants=()))).encode())
     folder = folder / f"fill-{digest.hexdigest()[:16]}"
-    copied = StoreCopy(str(store.root.resolve()), str(folder / "catalog"))
     state.save_catalog(folder / "catalog")
     instants, groups = sorted(request.instants, reverse=True), _groups(store, request.tokens)
+    chains = {chain for chain, _ in request.tokens}
     spans = [sorted(instants[start : start + together]) for start in range(0, len(instants), together)]
     computed_at = computed_at or utc_now()
-    tasks: dict[str, list[Task]] = {}
-    for span in spans:
-        of_span = hashlib.sha256(repr(span).encode()).hexdigest()[:12]
+    instants_of = {hashlib.sha256(repr(span).encode()).hexdigest()[:12]: span for span in spans}
+    tasks = []
+    for span_name, span in instants_of.items():
         for number, tokens in enumerate(groups):
-            name, part = f"{of_span}-{number:05}", replace(request, tokens=tokens, instants=span)
-            task = Task(name, compute, (name, copied, part, computed_at, str(folder)))
-            tasks.setdefault(of_span, []).append(task)
-    every = [task for of_span in tasks.values() for task in of_span]
-    on_task(len(every))
+            name, part = f"{span_name}-{number:05}", replace(request, tokens=tokens, instants=span)
+            tasks.append(Task(name, compute, (name, root, str(folder), part, computed_at)))
+    on_task(len(tasks))
     results: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(dict)
-    for name, paths in workers.results(every, folder / "tasks"):
-        on_task(len(every))
+    for name, paths in workers.results(tasks, folder / "tasks"):
+        on_task(len(tasks))
         span_name = name.partition("-")[0]
         results[span_name][name] = paths
-        if len(results[span_name]) == len(tasks[span_name]):
+        if len(results[span_name]) == len(groups):
             ended = results.pop(span_name)
-            yield from _partitions([ended[name] for name in sorted(ended)])
+            yield from _partitions([ended[name] for name in sorted(ended)], chains, instants_of[span_name])
             for ended_name, tables in ended.items():
                 (folder / "tasks" / f"{ended_name}.json").unlink()
                 for path in tables.values():
                     Path(path).unlink()
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # an attempt of a task that Spark gave up may still write
 
 
 def _groups(store: Store, tokens: Sequence[Key]) -> list[list[Key]]:
-    """Divide the sorted tokens into groups with about equally many transfers."""
+    """Divide the sorted tokens of each chain into groups with about equally many transfers."""
     sizes = {(history.chain, history.token_address): history.transfers for history in store.histories()}
     keys = sorted(set(tokens))
     max_size = sum(sizes.get(key, 0) for key in keys) / _GROUPS
-    groups: list[list[Key]] = []
-    size = 0.0
-    for key in keys:
-        if not groups or size + sizes.get(key, 0) > max_size or groups[-1][-1][0] != key[0]:
-            groups.append([])
-            size = 0.0
-        groups[-1].append(key)
-        size += sizes.get(key, 0) + 1
-    return groups
+    return [
+        group
+        for _, of_chain in itertools.groupby(keys, key=lambda key: key[0])
+        for group in grouped(((key, sizes.get(key, 0) + 1) for key in of_chain), max_size)
+    ]
 
 
-def _partitions(results: Sequence[dict[str, str]]) -> Iterator[Partition]:
-    """Yield the partitions of the results of all tasks of the same instants, by token."""
+def _partitions(results: Sequence[dict[str, str]], chains: set[str], span: Sequence[datetime]) -> Iterator[Partition]:
+    """Yield the partitions of the results of all tasks of the instants ``span``, by token."""
     tables: dict[str, pa.Table] = {}
     for name in sorted({name for paths in results for name in paths}):
         files = [pa.ipc.open_file(pa.memory_map(paths[name])) for paths in results if name in paths]
         tables[name] = pa.concat_tables([file.read_all() for file in files])
-    rows = [table.select(["chain", "as_of"]).group_by(["chain", "as_of"]).aggregate([]) for table in tables.values()]
-    keys = {(row["chain"], row["as_of"]) for table in rows for row in table.to_pylist()}
-    for chain, as_of in sorted(keys, key=lambda key: (key[1], key[0]), reverse=True):
+    for as_of, chain in sorted(itertools.product(span, chains), reverse=True):
         rows_of = (pc.field("chain") == chain) & (pc.field("as_of") == pa.scalar(as_of, INSTANT_TYPE))
         yield Partition(chain, as_of, {name: table.filter(rows_of) for name, table in tables.items()})

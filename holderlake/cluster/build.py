@@ -4,7 +4,7 @@ The result is a store like any other. The steps are functions, each of which man
 
 1. ``split`` reads a piece of the files, groups its rows by buckets of tokens, and lists its addresses.
 2. ``address_range`` gives numbers to the distinct addresses of a range of hashes; ``dictionary`` joins the ranges.
-3. ``shard`` imports the rows of its buckets into a store of its own, with the common numbers of addresses. This is the
+3. ``shard`` imports the rows of its buckets into a separate store, with the common numbers of addresses. This is the
    embedded engine's import, so each token is sorted, checked for duplicates and written by the same code.
 4. ``adjacency`` merges the transfers of a range of addresses from all shards; ``adjacency_file`` joins the ranges.
 5. This process moves the files into the store and lists them (``Store.add_built``).
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
-from holderlake.cluster.tasks import Task, Workers, local_folder
+from holderlake.cluster.tasks import Task, Workers, grouped, local_folder
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.adjacency import Run
@@ -48,6 +49,7 @@ from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS, ImportReport, Key
 from holderlake.engine.store.snapshot import link_store, snapshot
 from holderlake.engine.store.store import Store
+from holderlake.storage.atomic_files import whole_file, write_whole
 from holderlake.units import counted
 
 _BUCKETS: Final = 1_024
@@ -100,9 +102,14 @@ def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[st
     rows_of: defaultdict[int, int] = defaultdict(int)
     batches_of: defaultdict[int, list[int]] = defaultdict(list)
     addresses, number = pa.array([], pa.string()), itertools.count()
+    max_rows = max(place.memory // _ROW_BYTES, 1)
     lz4 = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(str(place.folder / f"{name}.arrow"), TRANSFERS, options=lz4) as sink:
-        for rows in _pieces(groups, max(place.memory // _ROW_BYTES, 1)):
+    with (
+        whole_file(place.folder / f"{name}.arrow", durable=False) as building,
+        pa.ipc.new_file(str(building), TRANSFERS, options=lz4) as sink,
+    ):
+        for tables in grouped(_batches(groups, max_rows), max_rows):
+            rows = pa.concat_tables(tables)
             addresses = pc.unique(
                 pa.chunked_array([addresses, *rows["from_address"].chunks, *rows["to_address"].chunks])
             )
@@ -116,24 +123,18 @@ def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[st
     return {"rows": rows_of, "batches": batches_of, "addresses": len(addresses)}
 
 
-def _pieces(groups: Sequence[tuple[str, int]], max_rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of row groups in tables of about ``max_rows`` rows."""
-    waiting: list[pa.Table] = []
+def _batches(groups: Sequence[tuple[str, int]], max_rows: int) -> Iterator[tuple[pa.Table, int]]:
+    """Yield the rows of row groups in small tables, with their numbers of rows."""
     for path, of_path in itertools.groupby(groups, key=lambda group: group[0]):
         with opened_parquet(path) as file:
             for batch in file.iter_batches(min(max_rows, 1 << 17), [number for _, number in of_path]):
                 try:
-                    waiting.append(pa.Table.from_batches([batch]).select(TRANSFERS.names).cast(TRANSFERS))
+                    yield pa.Table.from_batches([batch]).select(TRANSFERS.names).cast(TRANSFERS), batch.num_rows
                 except (KeyError, ValueError) as error:
                     raise BadSource(
                         f"{path} has not the columns of stored transfers ({error}); read it with "
                         "'holderlake import files'"
                     ) from error
-                if sum(table.num_rows for table in waiting) >= max_rows:
-                    yield pa.concat_tables(waiting)
-                    waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)
 
 
 def address_range(place: Place, name: str, splits: Sequence[str], number: int, parts: int) -> int:
@@ -159,7 +160,7 @@ def dictionary(place: Place, ranges: Sequence[str], sizes: Sequence[int]) -> tup
 
 
 def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -> dict[str, Any]:
-    """Import the rows of the shard's buckets into a store of its own, whose files are in the folder of the build.
+    """Import the rows of the shard's buckets into a separate store, whose files are in the folder of the build.
 
     ``volume`` is the common dictionary. Return the ``parts``, ``runs`` (file, entries), ``tokens`` (number, chain,
     address), ``standards`` (chain, address, standard), ``sums`` (by path) and the ``report``.
@@ -174,7 +175,9 @@ def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -
             insert = "INSERT INTO files (path, size, crc32, signature) VALUES (?, ?, ?, ?)"
             catalog.execute(insert, (path, *volume_sum))
         with Store(root, None, f"{place.memory / 1e6:.3f}MB", refuse_unlisted=False) as store:
-            rows = pa.RecordBatchReader.from_batches(TRANSFERS, _rows_of(place, batches))
+            # small batches are joined, because each one has a fixed cost
+            joined = map(pa.concat_batches, grouped(_rows_of(place, batches), Budget(place.memory).batch))
+            rows = pa.RecordBatchReader.from_batches(TRANSFERS, joined)
             report = store.add_transfers(rows, "cluster")
         with closing(catalogue.connect(root)) as catalog:
             manifest = read_manifest(catalog)
@@ -190,18 +193,11 @@ def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -
     }
 
 
-def _rows_of(place: Place, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Yield rows of splits. Small batches are joined, because each one has a fixed cost."""
-    waiting: list[pa.RecordBatch] = []
+def _rows_of(place: Place, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield batches of splits, with their numbers of rows."""
     for name, numbers in batches.items():
         with pa.OSFile(str(place.folder / f"{name}.arrow")) as file, pa.ipc.open_file(file) as reader:
-            for batch in map(reader.get_batch, numbers):
-                waiting.append(batch)
-                if sum(rows.num_rows for rows in waiting) >= Budget(place.memory).batch:
-                    yield pa.concat_batches(waiting)
-                    waiting = []
-    if waiting:
-        yield pa.concat_batches(waiting)
+            yield from ((batch, batch.num_rows) for batch in map(reader.get_batch, numbers))
 
 
 def adjacency(place: Place, runs: Sequence[tuple[str, int]], first: int, end: int) -> str | None:
@@ -238,20 +234,35 @@ def build(
     name of a step and its number of tasks, before the step and after each task. Raises ``BadSource`` if a file can't
     be read, or the store has transfers. A killed build continues where it stopped.
     """
-    store.refuse_transfers()
     sources = _sources(files)
     digest = hashlib.sha256(repr((sorted(sources.items()), memory)).encode()).hexdigest()[:16]
     place = Place((store.root / f".build-{digest}").resolve(), memory)
-    for name in FOLDERS:
-        (place.folder / name).mkdir(parents=True, exist_ok=True)
-    snapshot(store.root).save_catalog(place.folder)
-    built, report = _Steps(workers, place, on_task).built(sources)
-    if not all((place.folder / path).exists() for path in built.sums):  # killed while it moved the files
-        shutil.rmtree(place.folder)
-        return build(workers, store, files, memory, on_task)
-    store.add_built(built)
-    shutil.rmtree(place.folder)
+    saved_report = place.folder.with_suffix(".json")
+    report = _report_of_added(store, saved_report)
+    if report is None:
+        store.refuse_transfers()
+        for name in FOLDERS:
+            (place.folder / name).mkdir(parents=True, exist_ok=True)
+        snapshot(store.root).save_catalog(place.folder)
+        built, report = _Steps(workers, place, on_task).built(sources)
+        built.take_back(store.root)
+        if not all((place.folder / path).exists() for path in built.sums):  # another import removed some
+            shutil.rmtree(place.folder)
+            return build(workers, store, files, memory, on_task)
+        write_whole(saved_report, json.dumps(asdict(report)).encode())
+        store.add_built(built)
+    shutil.rmtree(place.folder, ignore_errors=True)  # an attempt of a task that Spark gave up may still write
+    saved_report.unlink()
     return report
+
+
+def _report_of_added(store: Store, saved_report: Path) -> ImportReport | None:
+    """Return the report of a build that was killed after the store had listed its files; None for others."""
+    if not saved_report.exists():
+        return None
+    saved = json.loads(saved_report.read_bytes())
+    report = ImportReport(**saved | {"tokens": tuple(saved["tokens"])})
+    return report if report.added == sum(history.transfers for history in store.histories()) else None
 
 
 @dataclass(frozen=True)
@@ -273,7 +284,8 @@ class _Steps:
         return [result_of[task.name] for task in tasks]
 
     def built(self, sources: Mapping[str, Sequence[int]]) -> tuple[BuiltFiles, ImportReport]:
-        groups = list(_groups(sources, self.place.memory // _ROW_BYTES))
+        row_groups = (((path, n), rows) for path, sizes in sources.items() for n, rows in enumerate(sizes))
+        groups = list(grouped(row_groups, self.place.memory // _ROW_BYTES))
         splits = [f"split-{number}" for number in range(len(groups))]
         results = self._results(
             "reading files", split, {name: (name, of) for name, of in zip(splits, groups, strict=True)}
@@ -334,40 +346,18 @@ def _sources(files: Sequence[str]) -> dict[str, list[int]]:
     return sources
 
 
-def _groups(sources: Mapping[str, Sequence[int]], max_rows: int) -> Iterator[list[tuple[str, int]]]:
-    """Yield lists of row groups (path, number) with at most ``max_rows`` rows, or of one larger row group."""
-    groups: list[tuple[str, int]] = []
-    rows = 0
-    for path, sizes in sources.items():
-        for number, size in enumerate(sizes):
-            if groups and rows + size > max_rows:
-                yield groups
-                groups, rows = [], 0
-            groups.append((path, number))
-            rows += size
-    yield groups
-
-
 def _shards(splits: Sequence[str], results: Sequence[Any]) -> list[Batches]:
     """Return the batches of each shard. The largest shards come first, because they take longest."""
     rows_of: defaultdict[str, int] = defaultdict(int)
     for bucket, rows in (item for result in results for item in result["rows"].items()):
         rows_of[bucket] += rows
     max_rows = min(sum(rows_of.values()) // _SHARDS + 1, _SHARD_ROWS)
-    shards: list[list[str]] = []
-    size = 0
-    for bucket, rows in sorted(rows_of.items(), key=lambda item: -item[1]):
-        if not shards or size + rows > max_rows:
-            shards.append([])
-            size = 0
-        shards[-1].append(bucket)
-        size += rows
     return [
         {
             name: sorted(number for bucket in buckets for number in result["batches"].get(bucket, ()))
             for name, result in zip(splits, results, strict=True)
         }
-        for buckets in shards
+        for buckets in grouped(sorted(rows_of.items(), key=lambda item: -item[1]), max_rows)
     ]
 
 

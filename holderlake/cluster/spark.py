@@ -10,14 +10,13 @@ import os
 import re
 import socket
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
-
-from holderlake.cluster.tasks import arrow_only
 
 CONNECT: Final = "sc://"  # of a Spark Connect server, which is reached without Java
 _ALWAYS: Final = {  # for equal results of SQL (entities)
@@ -57,14 +56,15 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
         settings = {**_DEFAULTS, **own_settings, **_ALWAYS}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with arrow_only():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # which is not used
         opened = builder.getOrCreate()
-    try:
-        if not master.startswith(CONNECT):
-            opened.sparkContext.setLogLevel("ERROR")
-        yield opened
-    finally:
-        opened.stop()
+        try:
+            if not master.startswith(CONNECT):
+                opened.sparkContext.setLogLevel("ERROR")
+            yield opened
+        finally:
+            opened.stop()
 
 
 def _conf_folder() -> Path:

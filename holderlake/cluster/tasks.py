@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from holderlake.engine.errors import BadSource, EngineError
 from holderlake.storage.atomic_files import whole_file
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,8 @@ class Workers:
 
     def _spark_job(self, run: Callable[[int], str], tasks: int) -> list[str]:
         """Run each task in a separate partition, and return their errors."""
-        with arrow_only():
-            errors = self._session.range(0, tasks, 1, tasks).mapInArrow(partial(_run_batches, run), "error string")
+        errors = self._session.range(0, tasks, 1, tasks).mapInArrow(partial(_run_batches, run), "error string")
         return [row.error for row in errors.collect()]
-
-
-@contextmanager
-def arrow_only() -> Iterator[None]:
-    """Context manager that suppresses PySpark's warnings about pandas 3, for calls that do not use pandas."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        yield
 
 
 def _finished(waiting: set[str], folder: Path) -> Iterator[tuple[str, Any]]:
@@ -106,6 +97,20 @@ def _run(tasks: Sequence[Task], folder: str, number: int) -> str:
         with whole_file(path, durable=False) as building:
             building.write_text(json.dumps(result))
     return ""
+
+
+def grouped(sizes: Iterable[tuple[T, float]], max_size: float) -> Iterator[list[T]]:
+    """Yield lists of consecutive items whose sizes are together at most ``max_size``, or of one larger item."""
+    group: list[T] = []
+    total = 0.0
+    for item, size in sizes:
+        if group and total + size > max_size:
+            yield group
+            group, total = [], 0.0
+        group.append(item)
+        total += size
+    if group:
+        yield group
 
 
 def local_folder() -> str | None:

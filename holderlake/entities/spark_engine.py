@@ -11,7 +11,6 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import broadcast
 
-from holderlake.cluster.tasks import arrow_only
 from holderlake.entities.statements import Statement, Values
 
 _BYTES: Final = ", ".join(f"substr(md5(value), {place}, 2)" for place in range(15, 0, -2))
@@ -74,8 +73,7 @@ class SparkEngine:
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Make a view ``name`` from an Arrow table."""
-        with arrow_only():
-            frame = self._session.createDataFrame(rows)
+        frame = self._session.createDataFrame(rows)
         small = rows.nbytes < _SMALL_BYTES  # Spark does not know their size
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
 
@@ -92,8 +90,7 @@ class SparkEngine:
 
     def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a statement, in its order."""
-        with arrow_only():
-            streams = self._session.sql(_translated(query, values)).mapInArrow(_streams, "stream binary")
+        streams = self._session.sql(_translated(query, values)).mapInArrow(_streams, "stream binary")
         for row in streams.toLocalIterator(prefetchPartitions=True):
             with pa.ipc.open_stream(row.stream) as reader:
                 yield from reader

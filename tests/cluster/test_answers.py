@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ def test_partitions_of_the_latest_instants_come_first(asking: Asking, tmp_path: 
     request = BulkRequest(asking.tokens, asking.instants, None, 5)
     instants = [partition.as_of for partition in answers(Workers(), asking.store, tmp_path, request, together=1)]
     assert instants == sorted(instants, reverse=True)
+
+
+def test_every_chain_has_a_partition_at_every_instant(asking: Asking, tmp_path: Path) -> None:
+    request = BulkRequest(asking.tokens, asking.instants, None, 5)
+    partitions = list(answers(Workers(), asking.store, tmp_path, request, together=2))
+    chains = {chain for chain, _ in asking.tokens}
+    assert {(partition.chain, partition.as_of) for partition in partitions} == {*product(chains, asking.instants)}
+    assert any(not partition.tables or partition.tables["holders"].num_rows == 0 for partition in partitions)
 
 
 def test_results_are_removed_when_all_partitions_are_read(asking: Asking, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holderlake.engine.files.integrity import Sum
 from holderlake.engine.files.manifest import PartFile, RunFile, VolumeFile
+from holderlake.engine.importing.paths import FOLDERS
 from holderlake.engine.records import Key
 
 
@@ -31,3 +32,11 @@ class BuiltFiles:
     run: RunFile | None
     volume: VolumeFile
     sums: Mapping[str, Sum]
+
+    def take_back(self, store: Path) -> None:
+        """Move the files back below ``root`` that an interrupted ``add_built`` moved into the folder of the store."""
+        for folder in FOLDERS:
+            for path in (store / folder).iterdir():
+                built_path = f"{folder}/{path.name.partition('-')[2]}"
+                if built_path in self.sums:
+                    path.rename(self.root / built_path)

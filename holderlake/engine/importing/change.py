@@ -220,22 +220,20 @@ class Change:
 
     def add_built(self, built: BuiltFiles) -> None:
         """Move the files of ``built`` into the store, which lists no files yet, and list them with their checksums."""
-        catalog, runs = self._catalog, [built.run] if built.run else []
-        files = [*(part.file for part in built.parts), *(run.file for run in runs), built.volume.file]
-        names = {file: self._import.new_name() for file in files}
+        catalog, name_of = self._catalog, self._import.name_of
         for path, file_sum in built.sums.items():
             folder, _, name = path.partition("/")
-            stem, _, suffix = name.partition(".")
-            new_path = f"{folder}/{names[stem]}.{suffix}"
+            new_path = f"{folder}/{name_of(name)}"
             (built.root / path).rename(self._root / new_path)
             moved = file_sum._replace(signature=signature_of(str(self._root / new_path)))
             catalog.execute("INSERT INTO files (path, size, crc32, signature) VALUES (?, ?, ?, ?)", (new_path, *moved))
         catalog.execute("DELETE FROM histories")
         catalog.executemany("INSERT INTO histories VALUES (?, ?, ?)", ((n, *key) for key, n in built.numbers.items()))
         for part in built.parts:
-            self._insert_part(replace(part, file=names[part.file]))
-        catalog.executemany("INSERT INTO runs VALUES (?, ?)", [(names[run.file], run.entries) for run in runs])
-        catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", (names[built.volume.file], 0, built.volume.size))
+            self._insert_part(replace(part, file=name_of(part.file)))
+        if built.run:
+            catalog.execute("INSERT INTO runs VALUES (?, ?)", (name_of(built.run.file), built.run.entries))
+        catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", (name_of(built.volume.file), 0, built.volume.size))
         self.record_files()
 
     # ------------------------------------------------------------------ opening balances

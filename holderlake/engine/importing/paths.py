@@ -39,7 +39,11 @@ class ImportFolder:
 
     def new_name(self) -> str:
         """Return a new file name, without suffix, that begins with the import's id."""
-        return f"{self._id}-{next(self._count)}"
+        return self.name_of(str(next(self._count)))
+
+    def name_of(self, file: str) -> str:
+        """Return the name in the store of a file that another store has as ``file``."""
+        return f"{self._id}-{file}"
 
     def remove_files(self, listed: Collection[str]) -> None:
         """Remove the files of this import whose paths are not in ``listed``, the paths that the catalogue lists."""

@@ -156,10 +156,14 @@ class Store(Metadata):
         """
         with self.change() as (catalog, change):
             self.refuse_transfers(change.manifest)
-            change.add_built(built)
-            for key, standard in built.standards.items():
-                tokens.assume_token(catalog, *key, standard)
-            note_change(catalog, EVERY_PAST)
+            try:
+                change.add_built(built)
+                for key, standard in built.standards.items():
+                    tokens.assume_token(catalog, *key, standard)
+                note_change(catalog, EVERY_PAST)
+            except BaseException:  # else they are removed, like the files of other imports that fail
+                built.take_back(self.root)
+                raise
 
     def refuse_transfers(self, manifest: Manifest | None = None) -> None:
         """Raise ``BadSource`` if the store has files of transfers, or ``manifest`` lists some."""
