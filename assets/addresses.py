@@ -9,5 +9,12 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.addresses import ADDRESSES
 
-addresses = stream_asset(ADDRESSES, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+addresses = stream_asset(
+    ADDRESSES,
+    deps=["holders"],
+    partitions_def=CHAIN_BY_DAY,
+    backfill_policy=ONE_RUN,
+    pool=POOL,
+    resource=WORKSPACE,
+)
 address_checks = stream_checks(ADDRESSES, resource=WORKSPACE)

@@ -6,5 +6,12 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.chains import CHAINS
 
-chains = stream_asset(CHAINS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+chains = stream_asset(
+    CHAINS,
+    deps=[],
+    partitions_def=CHAIN_BY_DAY,
+    backfill_policy=ONE_RUN,
+    pool=POOL,
+    resource=WORKSPACE,
+)
 chain_checks = stream_checks(CHAINS, resource=WORKSPACE)

@@ -6,5 +6,12 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 
-subgraphs = stream_asset(SUBGRAPHS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+subgraphs = stream_asset(
+    SUBGRAPHS,
+    deps=[],
+    partitions_def=CHAIN_BY_DAY,
+    backfill_policy=ONE_RUN,
+    pool=POOL,
+    resource=WORKSPACE,
+)
 subgraph_checks = stream_checks(SUBGRAPHS, resource=WORKSPACE)

@@ -6,5 +6,12 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.streams.tokens import TOKENS
 
-tokens = stream_asset(TOKENS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL, resource=WORKSPACE)
+tokens = stream_asset(
+    TOKENS,
+    deps=["watchlist"],
+    partitions_def=CHAIN_BY_DAY,
+    backfill_policy=ONE_RUN,
+    pool=POOL,
+    resource=WORKSPACE,
+)
 token_checks = stream_checks(TOKENS, resource=WORKSPACE)

@@ -4,7 +4,8 @@
 
     holderlake.open_warehouse().pandas("FROM latest_holders")
 
-This package is the library. Only ``holderlake.dagster`` imports Dagster. Public names are imported at their first use.
+This package is the library. Only ``dagster``, ``doctor`` and ``cli`` import Dagster. Public names are imported at
+their first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """This application's Dagster definitions: what ``workspace.yaml`` loads, and what the commands of a checkout run.
 
-``assets/`` and ``resources/`` declare the assets, their checks and the resources. Jobs, schedules and sensors come from
-``holderlake.dagster``; add your own with ``Definitions.merge``.
+``assets/`` and ``resources/`` declare the assets, their checks and the resources; ``application`` adds the jobs,
+schedules and sensors of ``holderlake/dagster/``. ``Definitions.merge`` adds your own to the result of ``build_defs``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dagster import (
 
 import assets
 from assets.transfers import transfers
-from holderlake.dagster.application import application
+from holderlake.dagster.checks.alerts import alert_checks
+from holderlake.dagster.definitions import application
 from holderlake.settings import load_settings
 from holderlake.workspace import Workspace
 from resources.definitions import all_resources
@@ -33,7 +34,7 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
             for asset in load_assets_from_package_module(assets, include_specs=True)
             if not (isinstance(asset, AssetsDefinition) and asset.keys <= left_out)
         ],
-        asset_checks=load_asset_checks_from_package_module(assets),
+        asset_checks=[*load_asset_checks_from_package_module(assets), *alert_checks(settings)],
         resources=all_resources(settings),
     )
 

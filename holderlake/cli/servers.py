@@ -77,7 +77,7 @@ def ui(port: Port = 3000) -> None:
 
     Example: holderlake ui --port 3001
     """
-    from holderlake.dagster.application import checkout, definitions_module
+    from holderlake.dagster.definitions import checkout, definitions_module
     from holderlake.dagster.launch import prepare_dagster_home
     from holderlake.signals import run_until_stopped
 

@@ -1,7 +1,7 @@
 """Factories of Dagster assets, checks, partitions and resources, for this application and for your own projects.
 
 The modules ``jobs``, ``schedules``, ``sensors``, ``healing`` and ``followers`` automate this application, which
-``application`` assembles.
+``definitions`` assembles.
 """
 
 from holderlake.dagster.assets import stream_asset

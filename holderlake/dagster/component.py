@@ -31,7 +31,7 @@ from holderlake.settings.sections.schedule import Family
 _SAMPLE: Final = {"eth": ["0xcfe4ed94e22467bac6fd2206d478183d57f82197"]}
 
 
-class Provider(dg.Model, dg.Resolvable):
+class ProviderAttributes(dg.Model, dg.Resolvable):
     """The provider of a component. Without a URL it runs in the process of a run, and needs no key."""
 
     url: str | None = Field(default=None, description="Base URL of the API")
@@ -59,7 +59,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
 
     watchlist: Annotated[dict[str, list[str]], Field(min_length=1, description="Token addresses by chain")]
     key_prefix: list[str] = Field(default=[], description="First parts of all asset keys")
-    provider: Provider = Field(default_factory=Provider, description="The provider of the data")
+    provider: ProviderAttributes = Field(default_factory=ProviderAttributes, description="The provider of the data")
     home: str | None = Field(
         default=None, description="Folder of lake, warehouse and ledger, in the project; default: data/<key_prefix>"
     )

@@ -19,9 +19,9 @@ from holderlake import console
 from holderlake.backfill.progress import Progress
 from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
-from holderlake.dagster.application import build_defs
 from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.checks.alerts import ALERT_PREFIX
+from holderlake.dagster.definitions import build_defs
 from holderlake.dagster.history import check_history
 from holderlake.dagster.jobs import INGEST
 from holderlake.dagster.partitions import partition_key

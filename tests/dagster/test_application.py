@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from dagster import AssetSpec, Definitions
 
-from holderlake.dagster import application, definitions
+from holderlake.dagster import definitions
 from holderlake.settings import Settings
 from pipelines.definitions import build_defs
 
@@ -35,15 +35,15 @@ def test_a_checkout_declares_what_the_package_declares_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chains: dict[str, object]
 ) -> None:
     settings = Settings.model_validate({"home": tmp_path, "sources": {"rpc": chains}})
-    monkeypatch.setattr(application, "load_settings", lambda: settings)
+    monkeypatch.setattr(definitions, "load_settings", lambda: settings)
     monkeypatch.setattr("pipelines.definitions.load_settings", lambda: settings)
-    assert described(build_defs()) == described(definitions.build_defs())
+    assert described(build_defs()) == described(definitions.application())
 
 
 def test_commands_run_the_definitions_of_the_checkout() -> None:
-    assert application.definitions_module() == "pipelines.definitions"
+    assert definitions.definitions_module() == "pipelines.definitions"
 
 
 def test_an_installed_package_runs_its_own_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application.holderlake, "__file__", str(tmp_path / "site-packages" / "holderlake" / "x.py"))
-    assert application.definitions_module() == "holderlake.dagster.definitions"
+    monkeypatch.setattr(definitions.holderlake, "__file__", str(tmp_path / "site-packages" / "holderlake" / "x.py"))
+    assert definitions.definitions_module() == "holderlake.dagster.definitions"

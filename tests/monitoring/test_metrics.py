@@ -18,8 +18,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from holderlake.cli.metrics import run_metrics
 from holderlake.contract.times import utc_now
-from holderlake.dagster.run_metrics import run_metrics
 from holderlake.healing.paused import pausing
 from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
 from holderlake.provider.errors import CreditsExhausted
