@@ -8,7 +8,7 @@ from typing import Final
 EXTRA_OF: Final = {
     **dict.fromkeys(("numba", "llvmlite"), "sample"),
     **dict.fromkeys(
-        ("fastapi", "fastapi_offline", "starlette", "uvicorn", "uvloop", "httptools", "limits", "cachetools"),
+        ("fastapi", "fastapi_offline", "starlette", "uvicorn", "uvloop", "httptools", "cachetools"),
         "service",
     ),
     **dict.fromkeys(("matplotlib", "networkx"), "plots"),

@@ -13,12 +13,12 @@ from fastapi_offline import FastAPIOffline
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.api.metering import ParsedRequestsMiddleware, api_key_header
-from holderlake.service.api.queries import reject_ambiguous_target, supported_chains
+from holderlake.service.api.parameters import reject_ambiguous_target, supported_chains
 from holderlake.service.api.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.errors import add_handlers
 from holderlake.service.middleware.client_ip import ProxyHeadersMiddleware, networks
-from holderlake.service.middleware.rate_limits import MemoryStorage, RateLimitMiddleware, SharedStorage
+from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
 from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
 from holderlake.settings.sections.service import ServiceSettings
@@ -71,9 +71,9 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     complete(app, lambda: supported_chains(store), settings.score_names)
     _watch(backend)
     # The last middleware added is the outermost: the client's address is known before calls are counted.
-    storage = SharedStorage(keys.count_calls, counting) if settings.counts_are_shared else MemoryStorage()
+    counts = SharedCounts(keys.count_calls, counting) if settings.counts_are_shared else MemoryCounts()
     app.add_middleware(ParsedRequestsMiddleware, backend=backend, handlers=app.exception_handlers)
-    app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute, storage=storage)
+    app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute, counts=counts)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted=networks(settings.trusted_proxies))
     app.add_middleware(ObservabilityMiddleware, metrics=backend.metrics)

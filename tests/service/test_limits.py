@@ -25,7 +25,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.errors import ServiceError, add_handlers
 from holderlake.service.middleware import rate_limits
 from holderlake.service.middleware.body_limits import limited_body
-from holderlake.service.middleware.rate_limits import MemoryStorage, RateLimitMiddleware, SharedStorage
+from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
 from holderlake.storage.sqlite import DatabaseBusy
 from tests.service.sockets import Served, hello, serving
 
@@ -50,7 +50,7 @@ def _answer_is_rate_limited(answer: httpx.Response) -> None:
 
 
 def test_calls_over_the_limit_get_retry_after():
-    with serving(RateLimitMiddleware(hello, 3, MemoryStorage(lambda: 0.0))) as served:
+    with serving(RateLimitMiddleware(hello, 3, MemoryCounts(lambda: 0.0))) as served:
         answers = [httpx.get(served.base_url, timeout=None, verify=False) for _ in range(6)]
         assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
         for answer in answers[3:]:
@@ -59,7 +59,7 @@ def test_calls_over_the_limit_get_retry_after():
 
 def test_calls_are_counted_by_address():
     async def calls() -> list[int]:
-        limited = RateLimitMiddleware(hello, 2, MemoryStorage(lambda: 0.0))
+        limited = RateLimitMiddleware(hello, 2, MemoryCounts(lambda: 0.0))
         return await _statuses(limited, "192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2")
 
     assert asyncio.run(calls()) == [200, 200, 429, 200]
@@ -67,25 +67,21 @@ def test_calls_are_counted_by_address():
 
 def test_addresses_of_an_ipv6_network_share_a_limit():
     async def calls() -> list[int]:
-        limited = RateLimitMiddleware(hello, 2, MemoryStorage(lambda: 0.0))
+        limited = RateLimitMiddleware(hello, 2, MemoryCounts(lambda: 0.0))
         return await _statuses(limited, "2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:3", "2001:db8:0:1::1")
 
     assert asyncio.run(calls()) == [200, 200, 429, 200]
 
 
-def test_memory_storage_resets_after_a_minute():
+def test_counts_in_memory_begin_again_each_minute():
     now = 30.0
-    counts = MemoryStorage(lambda: now)
+    counts = MemoryCounts(lambda: now)
 
-    async def count() -> int:
-        return await counts.incr("a", 60)
-
-    assert [asyncio.run(count()) for _ in range(3)] == [1, 2, 3]
-    now = 59.9
-    assert asyncio.run(count()) == 4
-    assert asyncio.run(counts.get_expiry("a")) == pytest.approx(time.time() + 0.1, abs=1)
+    assert [asyncio.run(counts.count("a")) for _ in range(3)] == [(1, 30), (2, 30), (3, 30)]
+    now = 59.0
+    assert asyncio.run(counts.count("a")) == (4, 1)
     now = 60.0
-    assert asyncio.run(count()) == 1
+    assert asyncio.run(counts.count("a")) == (1, 60)
 
 
 def test_refused_client_may_call_after_the_window():
@@ -96,7 +92,7 @@ def test_refused_client_may_call_after_the_window():
 
     async def calls() -> list[int]:
         with ThreadPoolExecutor(1) as executor:
-            limited = RateLimitMiddleware(hello, 2, SharedStorage(count, executor))
+            limited = RateLimitMiddleware(hello, 2, SharedCounts(count, executor))
             before = await _statuses(limited, "192.0.2.1", "192.0.2.1")
             await asyncio.sleep(ends - time.time() + 0.1)
             return before + await _statuses(limited, "192.0.2.1")
@@ -107,7 +103,7 @@ def test_refused_client_may_call_after_the_window():
 @pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
 def test_monitoring_paths_are_unlimited(path):
     async def calls() -> list[int]:
-        limited = RateLimitMiddleware(hello, 1, MemoryStorage(lambda: 0.0))
+        limited = RateLimitMiddleware(hello, 1, MemoryCounts(lambda: 0.0))
         watched = [(await _call(limited, "192.0.2.1", path)).status_code for _ in range(5)]
         return watched + await _statuses(limited, "192.0.2.1")
 
@@ -115,16 +111,15 @@ def test_monitoring_paths_are_unlimited(path):
 
 
 def test_flood_of_addresses_is_bounded_and_refuses_nobody():
-    counts = MemoryStorage(lambda: 0.0, max_clients=1_000)
+    counts = MemoryCounts(lambda: 0.0, max_clients=1_000)
 
     async def flood() -> list[int]:
-        await counts.incr("early", 60)
+        await counts.count("early")
         for number in range(5_000):
-            assert await counts.incr(f"flood {number}", 60) == 1
-        return [await counts.incr("early", 60), await counts.incr("late", 60), await counts.incr("late", 60)]
+            assert (await counts.count(f"flood {number}"))[0] == 1
+        return [(await counts.count(client))[0] for client in ("early", "late", "late")]
 
     assert asyncio.run(flood()) == [2, 1, 1]
-    assert asyncio.run(counts.reset()) == 1_000
 
 
 class _Counter:
@@ -149,7 +144,7 @@ def test_refused_client_does_not_reach_the_database(database, monkeypatch):
     monkeypatch.setattr(rate_limits, "_COUNT_TIMEOUT_SECONDS", 600)
     with (
         ThreadPoolExecutor(1) as executor,
-        serving(RateLimitMiddleware(hello, 2, SharedStorage(database.count, executor))) as served,
+        serving(RateLimitMiddleware(hello, 2, SharedCounts(database.count, executor))) as served,
     ):
         assert [httpx.get(served.base_url, timeout=None, verify=False).status_code for _ in range(9)] == [200, 200] + [
             429
@@ -162,7 +157,7 @@ def test_concurrent_calls_are_counted_in_batches(database, monkeypatch):
 
     async def calls() -> Counter[int]:
         with ThreadPoolExecutor(1) as executor:
-            limited = RateLimitMiddleware(hello, 150, SharedStorage(database.count, executor))
+            limited = RateLimitMiddleware(hello, 150, SharedCounts(database.count, executor))
             answers = await asyncio.gather(*(_call(limited, "192.0.2.1") for _ in range(200)))
             return Counter(answer.status_code for answer in answers)
 
@@ -177,7 +172,7 @@ def test_calls_pass_with_one_warning_if_counting_fails(caplog, failure):
 
     async def calls() -> list[int]:
         with ThreadPoolExecutor(1) as executor:
-            return await _statuses(RateLimitMiddleware(hello, 1, SharedStorage(count, executor)), *["192.0.2.1"] * 5)
+            return await _statuses(RateLimitMiddleware(hello, 1, SharedCounts(count, executor)), *["192.0.2.1"] * 5)
 
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(calls()) == [200] * 5
@@ -195,7 +190,7 @@ def test_hanging_database_delays_calls_briefly():
 
     async def calls() -> list[int]:
         with ThreadPoolExecutor(1) as executor:
-            limited = RateLimitMiddleware(hello, 1, SharedStorage(count, executor))
+            limited = RateLimitMiddleware(hello, 1, SharedCounts(count, executor))
             answers = await asyncio.gather(*(_call(limited, "192.0.2.1") for _ in range(3)))
             release.set()
             return [answer.status_code for answer in answers]
