@@ -26,7 +26,7 @@ from holderlake.engine.errors import EngineError
 from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer
 from holderlake.service.api.backend import Backend
-from holderlake.service.api.bodies import StrictRequest
+from holderlake.service.api.parameters import StrictRequest
 from holderlake.service.billing.keys import Charge, ChargeRequest, CreditsExhausted, Key, KeyEnded
 from holderlake.service.cache import EncodedAnswer, key_of, lifetime_of, matches
 from holderlake.service.errors import INTERNAL_ERROR, ServiceError

@@ -41,7 +41,7 @@ from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.service.api import extra_answers as answers
 from holderlake.service.api.backend import Backend
 from holderlake.service.api.metering import CustomPlanRoute, MeterDependency, MeteredRoute
-from holderlake.service.api.queries import PathToken
+from holderlake.service.api.parameters import PathToken
 from holderlake.service.billing.keys import Key
 from holderlake.service.output.openapi import described
 

@@ -12,7 +12,7 @@ from holderlake.contract.requests import ScreenshotRequest
 from holderlake.pictures.drawing.colours import Theme
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
-from holderlake.service.api.queries import PathToken
+from holderlake.service.api.parameters import PathToken
 from holderlake.service.api.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, draw_picture, screenshot
 from holderlake.service.cache import matches
 from holderlake.service.errors import ServiceError

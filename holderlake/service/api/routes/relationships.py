@@ -8,7 +8,7 @@ from holderlake.contract.models import Relationship
 from holderlake.contract.requests import SubgraphRequest
 from holderlake.service.api import answers
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
-from holderlake.service.api.queries import check_tokens
+from holderlake.service.api.parameters import check_tokens
 from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/relationships", tags=["relationships"], route_class=MeteredRoute)

@@ -19,7 +19,7 @@ from holderlake.contract.requests import (
 )
 from holderlake.service.api import answers
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
-from holderlake.service.api.queries import HoldersQuery, MapQuery, PathToken, check_tokens
+from holderlake.service.api.parameters import HoldersQuery, MapQuery, PathToken, check_tokens
 from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/tokens", tags=["tokens"], route_class=MeteredRoute)
