@@ -109,7 +109,7 @@ _MAPS: Final = 20
 
 _SHARES: Final = """
 WITH known AS (
-    SELECT kind, family, level, link, address, owner
+    SELECT kind, basis, level, link, address, owner
     FROM read_parquet($links)
     JOIN levels USING (kind, confidence)
     JOIN owners USING (address)
@@ -117,14 +117,14 @@ WITH known AS (
 pairs AS (
     SELECT kind, level, one.owner = other.owner AS is_right
     FROM known AS one
-    JOIN known AS other USING (kind, family, level, link)
+    JOIN known AS other USING (kind, basis, level, link)
     WHERE one.address < other.address
-    QUALIFY min(family) OVER (PARTITION BY one.address, other.address)
-        = max(family) OVER (PARTITION BY one.address, other.address)
+    QUALIFY min(basis) OVER (PARTITION BY one.address, other.address)
+        = max(basis) OVER (PARTITION BY one.address, other.address)
 )
 SELECT kind, level, count(*) FILTER (is_right), count(*) FROM pairs GROUP BY kind, level
 """
-"""The right pairs, and all pairs, that each level of evidence links and no other family does."""
+"""The right pairs, and all pairs, that each level of evidence links and no other basis does."""
 
 
 @dataclass
@@ -313,16 +313,16 @@ def _draw_shares(counts: Mapping[str, AnyArray], axes: Axes) -> None:
 def calibrate(samples: Iterable[Sample], folder: Path) -> None:
     """Print the share of right pairs of each level of evidence in each kind of data, and the confidence that follows.
 
-    Only pairs count that no other family of evidence links, as others have a higher confidence together. The confidence
+    Only pairs count that no other basis of evidence links, as others have a higher confidence together. The confidence
     is the lowest share in a kind of data with 100 pairs or more, rounded down to twentieths, from 0.1 to 0.95. Within a
     kind of evidence it does not fall.
     """
     rows = [
-        (kind.name, kind.family, level, confidence)
+        (kind.name, kind.basis, level, confidence)
         for kind in KINDS.values()
         for level, confidence in enumerate(kind.confidences, 1)
     ]
-    names = ("kind", "family", "level", "confidence")
+    names = ("kind", "basis", "level", "confidence")
     levels = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     shares: dict[tuple[str, int], dict[str, AnyArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(2, np.int64)))
     for sample in samples:

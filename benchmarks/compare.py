@@ -37,7 +37,7 @@ from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.records import TRANSFERS, Key, Label, TokenInfo
 from holderlake.engine.sources.files.transfers import FileOptions, read_file
 from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.sample import sample_world
+from holderlake.engine.sources.sample.world import sample_world
 from holderlake.engine.store.store import Store
 from holderlake.ingest.partition import with_option_columns
 from holderlake.warehouse.schema import install

@@ -86,7 +86,7 @@ def concentration_over_time(warehouse, mo, plt, PercentFormatter, percent, token
         token.value,
     )
     figure, shares = plt.subplots(figsize=(8, 3.2), layout="constrained")
-    shares.plot(concentration["timestamp"], concentration["top_10_adjusted"], marker="o", label="10 largest entities")
+    shares.plot(concentration["timestamp"], concentration["top_10_adjusted"], marker="o", label="10 largest groups")
     shares.plot(concentration["timestamp"], concentration["bundles"], marker="o", label="10 largest clusters")
     shares.set(ylabel="share of supply", ylim=(0, 1), title=f"{token.selected_key}: who holds how much")
     shares.yaxis.set_major_formatter(PercentFormatter(1))

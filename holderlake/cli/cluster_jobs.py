@@ -38,7 +38,7 @@ from holderlake.workspace import Workspace
 
 if TYPE_CHECKING:
     from holderlake.engine.store.store import Store
-    from holderlake.entities.statements import Engine
+    from holderlake.entities.statements import SqlEngine
 
 _STREAMS: Final = (MAPS, HOLDERS)
 _NO_HOLDERS: Final = "no_holders"
@@ -71,7 +71,7 @@ def opened_session(settings: Settings) -> Iterator[Any]:
 
 
 @contextmanager
-def opened_engine(settings: Settings) -> Iterator[Engine]:
+def opened_engine(settings: Settings) -> Iterator[SqlEngine]:
     """Open an engine for the SQL of entities on the cluster in the settings; on DuckDB if the settings name none."""
     from holderlake.entities.duckdb_engine import DuckDbEngine
 

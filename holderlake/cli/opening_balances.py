@@ -12,7 +12,7 @@ import pyarrow as pa
 from holderlake import console
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
-from holderlake.engine.files.manifest import OPENING
+from holderlake.engine.files.listing import OPENING
 from holderlake.engine.sources.balance_lists import BalanceOptions, read_balances
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.notices import other_decimals
@@ -66,7 +66,7 @@ def delete_opening_balances(settings: Settings, chain: str, token: str, yes: boo
         if yes:
             count = store.remove_opening_balances(chain, address)
         else:
-            parts = store.view().manifest.parts_of((chain, address))
+            parts = store.view().listing.parts_of((chain, address))
             count = sum(part.transfers for part in parts if part.kind == OPENING)
     if as_json:
         console.as_json({"chain": chain, "token_address": address, "balances": count, "deleted": yes})

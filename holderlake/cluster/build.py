@@ -38,7 +38,7 @@ from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.arrays import read_arrays, write_arrays
 from holderlake.engine.files.dictionary import Volume, volume_of
 from holderlake.engine.files.integrity import Sum, sum_of
-from holderlake.engine.files.manifest import PartFile, RunFile, VolumeFile, read_manifest
+from holderlake.engine.files.listing import PartFile, RunFile, VolumeFile, read_listing
 from holderlake.engine.importing.address_ids import write_volume
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.built import BuiltFiles
@@ -180,15 +180,15 @@ def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -
             rows = pa.RecordBatchReader.from_batches(TRANSFERS, joined)
             report = store.add_transfers(rows, "cluster")
         with closing(catalogue.connect(root)) as catalog:
-            manifest = read_manifest(catalog)
+            listing = read_listing(catalog)
             standards = catalog.execute(_STANDARDS).fetchall()
-    parts = [part for parts in manifest.parts.values() for part in parts]
+    parts = [part for parts in listing.parts.values() for part in parts]
     return {
         "parts": [astuple(part) for part in parts],
-        "runs": [astuple(run) for run in manifest.runs],
-        "tokens": [(number, *key) for key, number in manifest.numbers.items()],
+        "runs": [astuple(run) for run in listing.runs],
+        "tokens": [(number, *key) for key, number in listing.numbers.items()],
         "standards": standards,
-        "sums": {path: manifest.sums[path] for part in parts for path in part.paths},
+        "sums": {path: listing.sums[path] for part in parts for path in part.paths},
         "report": asdict(report),
     }
 

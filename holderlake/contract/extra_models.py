@@ -280,4 +280,4 @@ class MapRules(Rules, Model):
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
-    score_version: int = Field(ge=1, description="Version of the service score: its formula and its entities.")
+    score_version: int = Field(ge=1, description="Version of the service score: its formula and its groups.")

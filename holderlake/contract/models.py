@@ -318,7 +318,9 @@ class SupplyStats(Model):
     dexs: Measured = Field(description="Share of supply held by decentralised exchanges")
     contracts: Measured = Field(description="Share of supply held by contracts, exchanges' ones too")
     fresh_wallets: Measured = Field(description="Share of supply held by wallets under 10 days old")
-    top_10_adjusted: Measured = Field(description="Share of supply of the 10 largest entities, exchanges left out")
+    top_10_adjusted: Measured = Field(
+        description="Share of supply of the 10 largest groups, which are clusters and shown holders outside them"
+    )
     bundles: Measured = Field(description="Share of supply of the 10 largest clusters")
 
 
@@ -339,10 +341,10 @@ class Scores(Model):
     service_score: Number | None = Field(
         default=None, description="0 concentrated to 100 decentralised; null where it does not apply"
     )
-    gini_index: Measured = Field(description="Inequality among entities, 0 equal to 1")
-    herfindahl_hirschman_index: Measured = Field(description="Concentration among entities, 0 to 1")
+    gini_index: Measured = Field(description="Inequality among groups, 0 equal to 1")
+    herfindahl_hirschman_index: Measured = Field(description="Concentration among groups, 0 to 1")
     nakamoto_coefficient: Annotated[int | None, WithJsonSchema({"type": "integer"})] = Field(
-        description="Least number of entities that together hold half"
+        description="Least number of groups that together hold half"
     )
 
     @model_validator(mode="before")

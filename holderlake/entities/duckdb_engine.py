@@ -17,7 +17,7 @@ _HASHED: Final = "CAST((md5_number(value) & 18446744073709551615::UHUGEINT) >> 4
 
 
 class DuckDbEngine:
-    """The ``Engine`` on DuckDB. Locations are folders of this machine.
+    """The ``SqlEngine`` on DuckDB. Locations are folders of this machine.
 
     Stored results are in a database file in ``folder`` (default: the folder for temporary files). Close the engine to
     delete it.

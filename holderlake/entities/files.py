@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.engine.errors import BadSource
-from holderlake.entities.statements import Engine, Statement
+from holderlake.entities.statements import SqlEngine, Statement
 
 _COLUMNS: Final = {
     "chain": "''",
@@ -32,7 +32,7 @@ _OTHER_NAMES: Final = {
 """Names of columns in files of other tools. The first name that a file has counts, after the column's own name."""
 
 
-def read_transfers(engine: Engine, paths: Sequence[str], until: int | None) -> None:
+def read_transfers(engine: SqlEngine, paths: Sequence[str], until: int | None) -> None:
     """Make the view ``given`` of transfers in files: ``from_address``, ``to_address``, and the columns ``_COLUMNS``.
 
     Transfers after ``until`` (unix seconds) are left out. Raises ``BadSource`` if a file can't be read, or lacks a

@@ -19,13 +19,13 @@ class Kind:
     """A kind of evidence.
 
     ``confidences`` are those of its levels, 0 to 1, the weakest level first. They are measured:
-    ``python -m benchmarks.clusters --part calibrate`` prints them. Kinds of one ``family`` may show the same fact
+    ``python -m benchmarks.clusters --part calibrate`` prints them. Kinds of one ``basis`` may show the same fact
     twice, so they do not confirm each other. ``needs_times`` is True if the evidence needs the time of each transfer.
     ``in_pairs`` is True if the SQL finds pairs (a, b), whose connected wallets are linked, instead of links.
     """
 
     name: str
-    family: str
+    basis: str
     confidences: tuple[float, ...]
     needs_times: bool = True
     in_pairs: bool = False

@@ -31,10 +31,11 @@ from holderlake.entities.kinds import (
     Kind,
     statement,
 )
-from holderlake.entities.statements import Engine, Statement, Value
+from holderlake.entities.statements import SqlEngine, Statement, Value
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 
+_MEMORY: Final = "1500MB"
 LINKS: Final = "cluster_links.parquet"
 """The file of links: a row for each wallet and piece of evidence, sorted by address.
 
@@ -166,25 +167,24 @@ def find_entities(
     folder: Path,
     instants: Collection[int] = (),
     confidence: float = LEAST_CONFIDENCE,
-    memory: str = "1500MB",
     advance: Advance = lambda _: None,
 ) -> Found:
     """Write the evidence in the transfers (``LINKS``) and the entities that it joins (``ENTITIES``).
 
-    The work is done in this process, and ``memory`` is DuckDB's limit. The rest is as in ``find_on``.
+    The work is done in this process, and ``_MEMORY`` is DuckDB's limit. The rest is as in ``find_on``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder, _SPILL)
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
         locked(Path(spilled, SPILL_LOCK)),
-        DuckDbEngine(memory, Path(spilled)) as engine,
+        DuckDbEngine(_MEMORY, Path(spilled)) as engine,
     ):
         return find_on(engine, transfers, marked, folder, instants, confidence, advance)
 
 
 def find_on(
-    engine: Engine,
+    engine: SqlEngine,
     transfers: Sequence[str],
     marked: pa.Table,
     folder: Path,
@@ -217,8 +217,8 @@ def find_on(
         engine, "SELECT count(*) AS rows, count(block_time) AS timed, max(block_time) AS last FROM every_move"
     )
     # without times, all kinds see the same transfers, so they do not confirm each other
-    families = [kind.family if moves["timed"] else "" for kind in KINDS.values()]
-    engine.register("kinds", pa.table({"kind": list(KINDS), "family": families}))
+    bases = [kind.basis if moves["timed"] else "" for kind in KINDS.values()]
+    engine.register("kinds", pa.table({"kind": list(KINDS), "basis": bases}))
     with _replaced(folder) as writers:
         for instant in sorted(set(instants)) or (None,):
             values: dict[str, Value] = {
@@ -259,7 +259,7 @@ def _replaced(folder: Path) -> Iterator[dict[str, pq.ParquetWriter]]:
         (folder / SEARCHES).unlink(missing_ok=True)
 
 
-def _search(engine: Engine, values: Mapping[str, Value], timed: bool, advance: Advance) -> None:
+def _search(engine: SqlEngine, values: Mapping[str, Value], timed: bool, advance: Advance) -> None:
     """Make the views ``links``, ``joins`` and ``members`` of the transfers up to an instant."""
     engine.run(statement("facts/moves"), values)
     for name in _FACTS:
@@ -278,7 +278,7 @@ def _search(engine: Engine, values: Mapping[str, Value], timed: bool, advance: A
     engine.register("certain_members", _components(engine, "certain_joins"))
 
 
-def _find(engine: Engine, kind: Kind, values: Mapping[str, Value]) -> None:
+def _find(engine: SqlEngine, kind: Kind, values: Mapping[str, Value]) -> None:
     """Make the view of the links of one kind."""
     if not kind.in_pairs:
         engine.run(kind.statement, values, keep=True)
@@ -305,7 +305,7 @@ def without_crowds(joins: pa.Table) -> pa.Table:
     return joins.filter(pa.array(is_kept))
 
 
-def _components(engine: Engine, pairs: str) -> pa.Table:
+def _components(engine: SqlEngine, pairs: str) -> pa.Table:
     """Return the connected components of a view of pairs (a, b): ``id``, and ``root``, the component's least id."""
     engine.run(Statement("ends", f"SELECT a, b FROM {pairs}"), {})
     ends = engine.table("ends")
@@ -321,7 +321,7 @@ def connected(wallets_a: AnyArray, wallets_b: AnyArray) -> tuple[AnyArray, AnyAr
     return values, values[roots]
 
 
-def _only(engine: Engine, query: str) -> dict[str, Any]:
+def _only(engine: SqlEngine, query: str) -> dict[str, Any]:
     """Return the only row of a query."""
     engine.run(Statement("one_row", query), {})
     (row,) = engine.table("one_row").to_pylist()

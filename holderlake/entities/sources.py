@@ -1,4 +1,4 @@
-"""Where entities read from: the user's own store, or files of transfers and labels."""
+"""The input of entities: the user's own store, or files of transfers and labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXCHANGE_COLUMNS: Final = {
     "kind": "lower(CAST(kind AS VARCHAR)) IN ('exchange', 'cex')",
     "type": "lower(CAST(type AS VARCHAR)) IN ('exchange', 'cex')",
 }
-"""The columns that tell exchanges from other labels, each with its condition in SQL. The first one present counts."""
+"""Columns that mark exchanges among labels, each with its condition in SQL. The first one present counts."""
 
 
 def store_files(store: Store) -> list[str]:

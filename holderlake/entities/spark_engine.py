@@ -36,7 +36,7 @@ def _streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class SparkEngine:
-    """The ``Engine`` on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
+    """The ``SqlEngine`` on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
 
     Intermediate results are written to a folder in ``work`` and deleted when the engine is closed. Stored results keep
     Spark's plans short, and are not computed again when a worker is lost.

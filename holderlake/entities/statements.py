@@ -37,7 +37,7 @@ def _literal(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
-class Engine(Protocol):
+class SqlEngine(Protocol):
     """A database that runs the statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
 
     def read(self, name: str, locations: Sequence[str]) -> None: ...

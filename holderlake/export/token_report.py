@@ -29,7 +29,7 @@ _FIGURES: Final = (
     *((column, title, 100.0, 2) for column, title in MEASURES.items()),
     ("gini_index", "Gini index", 1.0, 3),
     ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
-    ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
+    ("nakamoto_coefficient", "Groups that together hold half", 1.0, 0),
 )
 """Rows of the table of key figures: column of the query ``concentration``, title, factor, number of decimals.
 

@@ -27,7 +27,7 @@ from holderlake.workspace import DayReport, Endpoint, OwnStore, Workspace
 
 if TYPE_CHECKING:
     from holderlake.contract.rules import Rules
-    from holderlake.engine.sources.sample import World
+    from holderlake.engine.sources.sample.world import World
     from holderlake.engine.store.store import Store
     from holderlake.provider.direct_engine import DirectEngine
     from holderlake.warehouse.transfers import StoredTransfers
@@ -102,7 +102,7 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 @cache
 def _world() -> World:
     """Return the sample world. It is made once in a process, because that takes a second or two."""
-    from holderlake.engine.sources.sample import sample_world  # few commands need it
+    from holderlake.engine.sources.sample.world import sample_world  # few commands need it
 
     return sample_world()
 

@@ -109,13 +109,13 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
 
     try:
         with Store(root) as store:
-            generation, manifest = store.generation(), store.view().manifest
+            generation, listing = store.generation(), store.view().listing
     except EngineError as error:
         _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
         return None
     files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}}
-    for key in manifest.numbers:
-        for part in manifest.parts_of(key):
+    for key in listing.numbers:
+        for part in listing.parts_of(key):
             files[part.folder].setdefault(key, []).append(root / part.paths[0])
     names = sorted(path.name for folder in files.values() for paths in folder.values() for path in paths)
     candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
@@ -133,7 +133,7 @@ def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:
     wrong. Raises ``FileNotFoundError`` if the store no longer has a part.
     """
     from holderlake.engine.errors import EngineError
-    from holderlake.engine.files.manifest import BASE
+    from holderlake.engine.files.listing import BASE
     from holderlake.engine.importing.balance_files import write_balances
     from holderlake.engine.importing.budget import Budget
     from holderlake.engine.store.store import Store
@@ -144,7 +144,7 @@ def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:
     with Store(root) as store, TemporaryDirectory(dir=next(iter(paths)).parents[3]) as spool:
         view = store.view()
         for path, key in paths.items():
-            part = next((part for part in view.manifest.parts_of(key) if part.file == path.stem), None)
+            part = next((part for part in view.listing.parts_of(key) if part.file == path.stem), None)
             if part is None:
                 raise FileNotFoundError(f"the store {root} no longer has the file {path.stem}")
             if key in damaged:

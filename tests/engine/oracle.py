@@ -245,7 +245,7 @@ class Oracle:
         # metrics: over all free holders, a cluster counts as one
         clustered = {address for _, members, _ in found for address in members}
         free = [(address, balance) for address, balance in holders if self.is_shown(facts[address])]
-        entities = sorted(
+        groups = sorted(
             [amount for amount, _, _ in found] + [balance for address, balance in free if address not in clustered],
             reverse=True,
         )
@@ -261,12 +261,12 @@ class Oracle:
                     "dexs": held_by("dex"),
                     "contracts": held_by("contract"),
                     "fresh_wallets": share(fresh),
-                    "top_10_adjusted": share(sum(entities[:10])),
+                    "top_10_adjusted": share(sum(groups[:10])),
                     "bundles": share(sum(amount for amount, _, _ in found[:10])),
-                    "service_score": service_score(entities),
-                    "gini_index": float(gini(entities)),
-                    "herfindahl_hirschman_index": float(hhi(entities)),
-                    "nakamoto_coefficient": nakamoto(entities),
+                    "service_score": service_score(groups),
+                    "gini_index": float(gini(groups)),
+                    "herfindahl_hirschman_index": float(hhi(groups)),
+                    "nakamoto_coefficient": nakamoto(groups),
                 }
             ],
             "map_nodes": [
@@ -347,14 +347,14 @@ def gini(sizes: Sequence[int]) -> Fraction:
 
 
 def nakamoto(sizes: Sequence[int]) -> int:
-    """Return the least number of entities that hold half of what all entities hold."""
+    """Return the least number of groups that hold half of what all groups hold."""
     largest_first = sorted(sizes, reverse=True)
     enough = (number for number in range(1, len(sizes) + 1) if sum(largest_first[:number]) * 2 >= sum(sizes))
     return next(enough, 0)
 
 
 def service_score(sizes: Sequence[int]) -> float | None:
-    """Return the logarithm of the number of equal entities with the same HHI, scaled: 1 is 0, 1,000 or more are 100."""
+    """Return the logarithm of the number of equal groups with the same HHI, scaled: 1 is 0, 1,000 or more are 100."""
     if len(sizes) < 2:
         return None
     return round(100 * min(1.0, math.log10(1 / hhi(sizes)) / 3), 2)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.queries.balances import balances_as_of
@@ -18,6 +17,7 @@ from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.store.store import Store
 from tests import flawed_histories
+from tests.amounts import exact_amount
 from tests.engine.oracle import Oracle
 from tests.engine.world import (
     COIN,

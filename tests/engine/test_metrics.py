@@ -30,7 +30,7 @@ def falling(sizes: list[int]) -> list[int]:
 
 
 def concentration(sizes: list[int]) -> metrics.Concentration:
-    return metrics.concentration_of(metrics.entities_of(falling(sizes)))
+    return metrics.concentration_of(metrics.groups_of(falling(sizes)))
 
 
 def score(sizes: list[int]) -> float | None:
@@ -92,13 +92,13 @@ def test_nakamoto_is_the_least_number_that_reaches_half(sizes: list[int], expect
         ([1] * 1_500, 100),
     ],
 )
-def test_the_score_of_equal_entities_with_and_without_dust(sizes: list[int], expected: float | None) -> None:
+def test_the_score_of_equal_groups_with_and_without_dust(sizes: list[int], expected: float | None) -> None:
     assert score(sizes) == expected
 
 
 @st.composite
 def _sizes_and_two(draw: st.DrawFn) -> tuple[list[int], int, int]:
-    """Sizes, and the places of two entities of which the first is no richer."""
+    """Sizes, and the places of two groups of which the first is no richer."""
     sizes = sorted(draw(st.lists(st.one_of(st.integers(1, 50), st.integers(1, UINT256)), min_size=3, max_size=40)))
     poorer = draw(st.integers(0, len(sizes) - 2))
     return sizes, poorer, draw(st.integers(poorer + 1, len(sizes) - 1))
@@ -106,7 +106,7 @@ def _sizes_and_two(draw: st.DrawFn) -> tuple[list[int], int, int]:
 
 @settled(200)
 @given(_sizes_and_two())
-def test_a_merger_of_two_entities_never_raises_the_score(case: tuple[list[int], int, int]) -> None:
+def test_a_merger_of_two_groups_never_raises_the_score(case: tuple[list[int], int, int]) -> None:
     sizes, one, other = case
     merged = [size for place, size in enumerate(sizes) if place not in (one, other)] + [sizes[one] + sizes[other]]
     assert score(merged) <= score(sizes)
@@ -114,7 +114,7 @@ def test_a_merger_of_two_entities_never_raises_the_score(case: tuple[list[int], 
 
 @settled(200)
 @given(_sizes_and_two(), st.integers(0, 1_000))
-def test_a_gift_from_a_poorer_to_a_richer_entity_never_raises_the_score(
+def test_a_gift_from_a_poorer_to_a_richer_group_never_raises_the_score(
     case: tuple[list[int], int, int], permille: int
 ) -> None:
     sizes, poorer, richer = case
@@ -140,7 +140,7 @@ def _crowds(draw: st.DrawFn) -> tuple[list[tuple[int, int, int]], int, int, list
 
 @settled(60)
 @given(_crowds())
-def test_entities_at_every_instant_are_those_counted_one_by_one(
+def test_groups_at_every_instant_are_those_counted_one_by_one(
     case: tuple[list[tuple[int, int, int]], int, int, list[set[int]]],
 ) -> None:
     rows, instants, limit, groups = case
@@ -161,9 +161,9 @@ def test_entities_at_every_instant_are_those_counted_one_by_one(
         mine = [size for place, size in enumerate(held[:limit]) if place not in members]
         shown.append(metrics.Shown(held[:limit], mine, clusters))
         expected.append(falling([*alone, *clusters]))
-    for entities, every in zip(metrics.entities_at(free, shown), expected, strict=True):
-        assert replace(entities, largest=every) == metrics.entities_of(every)
-        assert entities.largest[:10] == every[:10]
+    for groups, every in zip(metrics.groups_at(free, shown), expected, strict=True):
+        assert replace(groups, largest=every) == metrics.groups_of(every)
+        assert groups.largest[:10] == every[:10]
 
 
 @pytest.mark.parametrize("bits", [31, 256])
@@ -172,9 +172,9 @@ def test_sums_over_more_than_a_million_holders_are_exact(bits: int) -> None:
     size, count = 2**bits - 1, (1 << 20) + 3
     once = np.zeros(count, np.int32)
     free = Rows(np.arange(count), np.repeat(from_ints([size], width_for(size)), count, axis=0), once, once + 1)
-    (entities,) = metrics.entities_at(free, [metrics.Shown([], [], [])])
-    assert (entities.count, entities.total, entities.squares) == (count, count * size, count * size**2)
-    assert (entities.weighted, entities.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
+    (groups,) = metrics.groups_at(free, [metrics.Shown([], [], [])])
+    assert (groups.count, groups.total, groups.squares) == (count, count * size, count * size**2)
+    assert (groups.weighted, groups.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
 
 
 @pytest.mark.parametrize("bits", [20, 255])
@@ -185,10 +185,10 @@ def test_sums_stay_exact_while_very_many_holders_come_and_go(bits: int) -> None:
     firsts, lasts = np.sort(chance.integers(0, instants, (2, rows)), axis=0).astype(np.int32)
     whole = Rows(np.arange(rows), from_ints(sizes, width_for(sizes[0])), firsts, lasts)
     none_shown = [metrics.Shown([], [], [])] * instants
-    for now, entities in enumerate(metrics.entities_at(whole, none_shown)):
+    for now, groups in enumerate(metrics.groups_at(whole, none_shown)):
         holds = ((firsts <= now) & (now < lasts)).tolist()
         held = [size for size, here in zip(sizes, holds, strict=True) if here]
-        assert replace(entities, largest=held) == metrics.entities_of(held)
+        assert replace(groups, largest=held) == metrics.groups_of(held)
 
 
 # ---------------------------------------------------------------------- figures of a map
@@ -235,7 +235,7 @@ def test_concentration_counts_a_cluster_as_one(build: Build) -> None:
     assert values["nakamoto_coefficient"] == 2
 
 
-def test_top_10_adjusted_is_the_part_of_the_ten_largest_entities(build: Build) -> None:
+def test_top_10_adjusted_is_the_part_of_the_ten_largest_groups(build: Build) -> None:
     singles = {f"h{number:02}": 10 for number in range(11)}
     store = build(*mints(**singles, pair=30), transfer("pair -> partner", 15), *mints(x=60), labels=[cex("x")])
     assert figures(draw(store))["top_10_adjusted"] == (30 + 9 * 10) / 200

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import MAP_TABLES, exact_amount
+from holderlake.contract.tables import MAP_TABLES
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.maps.batch import holder_batches, map_batches
@@ -33,6 +33,7 @@ from holderlake.engine.queries.holders import HolderPosition, holders_as_of, hol
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from tests import flawed_histories
+from tests.amounts import exact_amount
 from tests.engine.facts import address_facts
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holderlake.contract.rules import Rules
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.errors import UnusableStore
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Row, a_token, held, histories, holders, settled, table, transfer, world

@@ -90,7 +90,7 @@ def test_wallets_that_used_an_exchange_in_one_window_are_a_cluster(build: Build)
     assert [(row["holder_count"], row["magic_node_count"]) for row in drawn["clusters"]] == [(2, 0)]
 
 
-def test_a_cluster_by_time_nodes_is_one_entity_in_the_score(build: Build) -> None:
+def test_a_cluster_by_time_nodes_is_one_group_in_the_score(build: Build) -> None:
     store = build(*market(transfer("x -> a", 10, 10), transfer("x -> b", 20, 20)), labels=[cex("x")])
     linked, alone = (figures(draw(store, use_time_nodes=option)) for option in (True, False))
     assert linked["herfindahl_hirschman_index"] == pytest.approx((200**2 + 70**2) / 270**2)

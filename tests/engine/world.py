@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.rules import Rules
-from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
+from tests.amounts import exact_amount
 from tests.examples import some
 
 Row = dict[str, Any]

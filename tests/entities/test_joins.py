@@ -30,7 +30,7 @@ DISPERSED = [paid("owner", one, 10, tx="t") for one in WALLETS]
 IN_STEP = [paid(one, "app", 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS]
 
 
-def test_weak_evidence_of_two_families_joins_if_it_is_about_the_same_wallets(tmp_path: Path) -> None:
+def test_weak_evidence_of_two_bases_joins_if_it_is_about_the_same_wallets(tmp_path: Path) -> None:
     alone = max(KINDS["disperse"].confidences[-1], KINDS["first_funder"].confidences[-1])
     assert entities(tmp_path, DISPERSED, alone + 0.01) == []
     together = [paid(one, "shop", 9_000 + minute, 1) for minute in (0, 100, 200) for one in WALLETS]
@@ -39,8 +39,8 @@ def test_weak_evidence_of_two_families_joins_if_it_is_about_the_same_wallets(tmp
     assert entities(tmp_path, others, 0.96) == []
 
 
-def test_kinds_of_one_family_do_not_confirm_each_other(tmp_path: Path) -> None:
-    assert KINDS["disperse"].family == KINDS["first_funder"].family
+def test_kinds_of_one_basis_do_not_confirm_each_other(tmp_path: Path) -> None:
+    assert KINDS["disperse"].basis == KINDS["first_funder"].basis
     assert entities(tmp_path, DISPERSED, KINDS["first_funder"].confidences[-1] + 0.01) == []
 
 
@@ -326,7 +326,7 @@ def test_a_search_that_ends_while_its_files_are_replaced_is_none(
 def test_the_documentation_has_every_kind_with_its_confidences() -> None:
     page = (Path(__file__).parents[2] / "docs" / "entities.md").read_text()
     for kind in KINDS.values():
-        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{kind.name}` | {kind.family} |"))
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{kind.name}` | {kind.basis} |"))
         figures = [float(figure) for figure in re.findall(r"0\.\d+", row.rpartition("|")[0].rpartition("|")[2])]
         assert sorted(figures) == list(kind.confidences)
 

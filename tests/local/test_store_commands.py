@@ -75,8 +75,8 @@ def test_verify_lists_damaged_files_with_the_remedy(root: Path) -> None:
 
 def test_a_damaged_file_of_transfers_names_what_to_import_again(root: Path) -> None:
     with Store(root) as store:
-        history = next(part for parts in store.view().manifest.parts.values() for part in parts if part.kind == "base")
-        chain, address = store.view().manifest.keys[history.token]
+        history = next(part for parts in store.view().listing.parts.values() for part in parts if part.kind == "base")
+        chain, address = store.view().listing.keys[history.token]
     (root / history.paths[0]).write_bytes(b"")
     rebuilt = run("store", "rebuild")
     assert exit_code(rebuilt.exception) == 3

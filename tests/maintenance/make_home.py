@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.engine.sources.sample import sample_world
+from holderlake.engine.sources.sample.world import sample_world
 from tests.processes import HOLDERLAKE, ROOT
 
 ARCHIVE: Final = Path(__file__).with_name("home-0.3.0.tar.xz")

@@ -333,7 +333,7 @@ def test_the_title_names_token_chain_and_instant() -> None:
 
 def test_the_key_figures_are_the_maps() -> None:
     texts = texts_in(clustered())
-    assert {"Decentralisation", "62", "Top 10 entities", "40.0%", "In exchanges", "30.0%", "12.5%"} <= set(texts)
+    assert {"Decentralisation", "62", "Top 10 groups", "40.0%", "In exchanges", "30.0%", "12.5%"} <= set(texts)
 
 
 def test_null_figures_are_shown_as_not_applicable() -> None:

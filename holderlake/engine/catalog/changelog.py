@@ -14,7 +14,7 @@ from typing import Final
 
 from holderlake.engine.catalog.catalog_copy import CATALOG, check
 from holderlake.engine.files.disk_errors import sqlite_failures
-from holderlake.engine.files.manifest import Manifest, read_manifest
+from holderlake.engine.files.listing import Listing, read_listing
 
 EVERY_PAST: Final = 0
 """``first_time`` of changes of metadata, labels or rules. They apply at every instant, so all answers may differ."""
@@ -30,7 +30,7 @@ def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
 
 
 class ChangeLog:
-    """Reader of a catalogue's changes and of its list of files (the manifest). Thread-safe.
+    """Reader of a catalogue's changes and of its list of files (the listing). Thread-safe.
 
     The catalogue behind ``connection`` must have all its tables. ``root`` is the store's folder.
     """
@@ -45,7 +45,7 @@ class ChangeLog:
         # Only changes whose first time is earlier than that of every later change. The first of them after a
         # generation is therefore the earliest of all changes since. Replaced and never modified: readers take no lock.
         self._later: tuple[list[int], list[int]] = ([], [])
-        self._manifest: Manifest | None = None
+        self._listing: Listing | None = None
 
     def close(self) -> None:
         """Close the connection."""
@@ -55,7 +55,7 @@ class ChangeLog:
     def generation(self) -> int:
         """Return the number of the latest change; 0 if there is none."""
         with self._lock:
-            self._catch_up(with_manifest=False)
+            self._catch_up(with_listing=False)
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
@@ -64,13 +64,13 @@ class ChangeLog:
         None if there is no later change.
         """
         with self._lock:
-            self._catch_up(with_manifest=False)
+            self._catch_up(with_listing=False)
             return self.known_change_since(generation)
 
     def first_changes(self) -> tuple[list[int], list[int]]:
         """Return numbers and first times of the changes from which ``first_change_since`` answers, both ascending."""
         with self._lock:
-            self._catch_up(with_manifest=False)
+            self._catch_up(with_listing=False)
             return self._later
 
     def known_change_since(self, generation: int) -> int | None:
@@ -83,39 +83,39 @@ class ChangeLog:
         place = bisect_right(seqs, generation)
         return first_times[place] if place < len(seqs) else None
 
-    def manifest(self) -> tuple[int, Manifest]:
-        """Return the number of the latest change (the generation), and the manifest after this change."""
+    def listing(self) -> tuple[int, Listing]:
+        """Return the number of the latest change (the generation), and the listing after this change."""
         with self._lock:
-            manifest = self._catch_up(with_manifest=True)
-            assert manifest is not None  # noqa: S101 - with_manifest returns one
-            return self._generation, manifest
+            listing = self._catch_up(with_listing=True)
+            assert listing is not None  # noqa: S101 - with_listing returns one
+            return self._generation, listing
 
-    def _catch_up(self, with_manifest: bool) -> Manifest | None:
-        """Read the new changes from the catalogue. With ``with_manifest``, return the present manifest.
+    def _catch_up(self, with_listing: bool) -> Listing | None:
+        """Read the new changes from the catalogue. With ``with_listing``, return the present listing.
 
-        Without it, callers ignore the return value: the manifest in memory, or None if there is none.
+        Without it, callers ignore the return value: the listing in memory, or None if there is none.
         """
         with sqlite_failures(self._root / CATALOG):
-            return self._read_changes(with_manifest)
+            return self._read_changes(with_listing)
 
-    def _read_changes(self, with_manifest: bool) -> Manifest | None:
+    def _read_changes(self, with_listing: bool) -> Listing | None:
         # The version is read first: a commit between the two reads is then read again, and not missed.
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        if version == self._data_version and (self._manifest is not None or not with_manifest):
-            return self._manifest
+        if version == self._data_version and (self._listing is not None or not with_listing):
+            return self._listing
         check(self._connection, self._root)
         try:
             self._connection.execute("BEGIN")
             changes = self._connection.execute(_LATER, (self._generation,)).fetchall()
-            manifest = read_manifest(self._connection) if with_manifest else None
+            listing = read_listing(self._connection) if with_listing else None
         finally:
             self._connection.rollback()
         if changes:
             self._later = _appended(self._later, changes)
             self._generation = changes[-1][0]
-        self._manifest = manifest
+        self._listing = listing
         self._data_version = version
-        return manifest
+        return listing
 
 
 def _appended(later: tuple[list[int], list[int]], changes: list[tuple[int, int]]) -> tuple[list[int], list[int]]:

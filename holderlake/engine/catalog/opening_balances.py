@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
-from holderlake.engine.files.manifest import PartFile
+from holderlake.engine.files.listing import PartFile
 from holderlake.engine.records import TRANSFERS
 
 NO_BLOCK: Final = -1

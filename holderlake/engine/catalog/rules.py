@@ -13,7 +13,7 @@ from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
 SCORE_VERSION: Final = 2
 """Version of the formula of the service score (``queries.metrics``).
 
-In version 2, time nodes connect holders, which changes the entities that the score compares.
+In version 2, time nodes connect holders, which changes the groups that the score compares.
 """
 
 _READ: Final = "SELECT value FROM settings WHERE name = 'rules'"

@@ -112,11 +112,10 @@ def read_arrays(path: Path) -> dict[str, Array]:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     length = int.from_bytes(mapped[-8:], "little")
     contents = json.loads(mapped[-8 - length : -8])
-    return {name: _view(mapped, **place) for name, place in contents.items()}
-
-
-def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
-    return np.ndarray(shape, np.dtype(dtype), mapped, start)
+    return {
+        name: np.ndarray(place["shape"], np.dtype(place["dtype"]), mapped, place["start"])
+        for name, place in contents.items()
+    }
 
 
 def release_pages(arrays: Iterable[Array]) -> None:

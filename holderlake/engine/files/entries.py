@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from holderlake.engine.files.dictionary import Dictionary
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
@@ -55,8 +55,8 @@ class Entries:
 
 def token_mask(view: View, tokens: TokenKeys) -> Array:
     """Return a mask by token number that is True for the given tokens (chain, address)."""
-    counts = np.zeros(max(view.manifest.numbers.values(), default=0) + 1, np.bool_)
-    counts[[view.manifest.numbers[key] for key in tokens if key in view.manifest.numbers]] = True
+    counts = np.zeros(max(view.listing.numbers.values(), default=0) + 1, np.bool_)
+    counts[[view.listing.numbers[key] for key in tokens if key in view.listing.numbers]] = True
     return counts
 
 

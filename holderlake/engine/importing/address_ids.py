@@ -17,7 +17,7 @@ import pyarrow as pa
 from holderlake.engine.files.arrays import array_file, read_arrays
 from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, joined_volume, volume_of
 from holderlake.engine.files.integrity import Sums
-from holderlake.engine.files.manifest import OpenFiles, VolumeFile
+from holderlake.engine.files.listing import OpenFiles, VolumeFile
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.hashing import digests

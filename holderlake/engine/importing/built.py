@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holderlake.engine.files.integrity import Sum
-from holderlake.engine.files.manifest import PartFile, RunFile, VolumeFile
+from holderlake.engine.files.listing import PartFile, RunFile, VolumeFile
 from holderlake.engine.importing.paths import FOLDERS
 from holderlake.engine.records import Key
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, write_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
-from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_manifest
+from holderlake.engine.files.listing import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_listing
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
@@ -74,21 +74,21 @@ class Change:
         checks: FileChecks,
         memory: int,
     ) -> None:
-        self.manifest = read_manifest(catalog)
+        self.listing = read_listing(catalog)
         self._root = folder.root
         self._import = folder
         self._spool = folder.spool
         self._catalog = catalog
         self._budget = Budget(memory)
         self._opened = OpenFiles(folder.root, checks)
-        self._numbers = dict(self.manifest.numbers)
-        self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
+        self._numbers = dict(self.listing.numbers)
+        self._parts = {number: list(parts) for number, parts in self.listing.parts.items()}
         self._connect = connect
         self._entries = EntryBuffer(self._spool, self._budget)
         self._removed = EntryBuffer(self._spool, self._budget)
         self._coding = Coding()
         self._addresses = AddressIds(
-            self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._import.new_name
+            self.listing.volumes, self._opened, self.listing.sums, self._budget, self._import.new_name
         )
         self._sorter = Sorter(self._coding, self._addresses.numbered, self._spool, self._budget)
         self._deduplicator = Deduplicator(connect, self._coding, self._spool, self._budget)
@@ -201,7 +201,7 @@ class Change:
 
     def remake_runs(self) -> None:
         """Write the adjacency again, as one run, from the parts of all tokens."""
-        for run in self.manifest.runs:
+        for run in self.listing.runs:
             self._drop_run(run.file)
         for number, parts in self._parts.items():
             for part in parts:
@@ -265,7 +265,7 @@ class Change:
         return self._rows_of_kind(key, OPENING)
 
     def _rows_of_kind(self, key: tuple[str, str], kind: str) -> pa.Table:
-        parts = [part for part in self.manifest.parts_of(key) if part.kind == kind]
+        parts = [part for part in self.listing.parts_of(key) if part.kind == kind]
         tables = [pq.read_table(self._rows_path(part)).cast(TRANSFERS) for part in parts]
         return pa.concat_tables([TRANSFERS.empty_table(), *tables])
 
@@ -342,8 +342,8 @@ class Change:
         removed = ArrayBuckets(self._spool, self._budget.waiting)
         for entries in buffer.entries():
             removed.add(0, entries)
-        for run in reversed(self.manifest.runs):
-            opened = self._opened.run(run.file, self.manifest.sums)
+        for run in reversed(self.listing.runs):
+            opened = self._opened.run(run.file, self.listing.sums)
             if not any(may_contain(opened, Entries(*block)) for block in removed.blocks(0)):
                 continue
             remaining, missed = (ArrayBuckets(self._spool, self._budget.waiting) for _ in range(2))
@@ -383,13 +383,13 @@ class Change:
 
     def _rows_path(self, part: PartFile) -> Path:
         """Return the path of a part's rows. Raises ``DamagedFile`` if the file has changed since it was written."""
-        return self._opened.checks.path(part.paths[0], self.manifest.sums)
+        return self._opened.checks.path(part.paths[0], self.listing.sums)
 
     def _moves(self, part: PartFile) -> Moves:
-        return self._opened.part(part.file, self.manifest.sums).moves
+        return self._opened.part(part.file, self.listing.sums).moves
 
     def _keys(self, part: PartFile) -> Array:
-        return self._opened.arrays(part.file, "part", self.manifest.sums)["keys"]
+        return self._opened.arrays(part.file, "part", self.listing.sums)["keys"]
 
     def _write_part(self, name: str, pieces: list[Moves], keys: list[Array]) -> None:
         dictionary = self._addresses.dictionary
@@ -413,13 +413,13 @@ class Change:
         If the new entries and the small runs together exceed a tenth of the large run, all runs are merged into the new
         one. Otherwise, the small runs are merged into it if there are ``_TAILS`` or more.
         """
-        runs, count = list(self.manifest.runs), self._entries.count
+        runs, count = list(self.listing.runs), self._entries.count
         tails = runs[1:]
         if not runs or 10 * (count + sum(run.entries for run in tails)) > runs[0].entries:
             merged_runs = runs
         else:
             merged_runs = tails if len(tails) >= _TAILS else []
-        opened = [self._opened.run(run.file, self.manifest.sums) for run in merged_runs]
+        opened = [self._opened.run(run.file, self.listing.sums) for run in merged_runs]
         for run in merged_runs:
             self._drop_run(run.file)
         rows = max(self._budget.chunk // (len(merged_runs) + 1), 16)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.engine.errors import UnusableStore
-from holderlake.engine.files.manifest import Manifest
+from holderlake.engine.files.listing import Listing
 from holderlake.units import counted
 
 FOLDERS: Final = ("transfers", "openings", "arrays")
@@ -101,7 +101,7 @@ def _remove(root: Path, import_id: str, listed: Collection[str]) -> None:
             (root / path).unlink(missing_ok=True)
 
 
-def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
+def refuse_if_too_large(root: Path, rows: int, listing: Listing) -> None:
     """Raise ``UnusableStore`` if an import of ``rows`` transfers does not fit on the disk.
 
     The check is lenient. It assumes that the import repeats all stored transfers, which need no more space.
@@ -109,7 +109,7 @@ def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
     free = shutil.disk_usage(root).free
     if rows * _LEAST_BYTES <= free:
         return
-    stored_rows = sum(part.transfers for parts in manifest.parts.values() for part in parts if part.has_transfers)
+    stored_rows = sum(part.transfers for parts in listing.parts.values() for part in parts if part.has_transfers)
     need = (rows - stored_rows) * _LEAST_BYTES
     if need > free:
         raise UnusableStore(

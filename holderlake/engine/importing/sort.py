@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,35 +28,12 @@ _LARGE: Final = 256
 """A token with more than 1/``_LARGE`` of the first rows gets its own bucket."""
 
 
-class TokenRows(Protocol):
-    """The rows of one token (``chain`` and ``address``) in an import. ``keys`` are the sorted hashes of the rows'
-    keys."""
-
-    chain: str
-    address: str
-    keys: Array
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def standard(self) -> str:
-        """Token standard of the first row."""
-
-    def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of the encoded rows in batches, in any order."""
-
-    def without(self, keys: Array) -> TokenRows | None:
-        """Return the rows whose hash is not in ``keys``; None if there are none. Only the result can be used then."""
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows, sorted by block, in batches."""
-
-
 @dataclass
 class RowsInMemory:
-    """The rows of a token, in memory and sorted."""
+    """The rows of a token (``chain`` and ``address``) of an import, in memory and sorted by block.
+
+    ``standard`` is the token standard of the first row, ``keys`` are the sorted hashes of the rows' keys.
+    """
 
     chain: str
     address: str
@@ -89,7 +66,7 @@ class RowsInMemory:
 
 
 class RowsOnDisk:
-    """The rows of a token that do not fit into memory. They can be read only once.
+    """The rows of a token that do not fit into memory, as ``RowsInMemory`` otherwise. They can be read only once.
 
     They are in the bucket (temporary file) with the number ``bucket`` in ``buckets``.
     """
@@ -177,6 +154,10 @@ class RowsOnDisk:
             yield buckets.take(number)
 
 
+TokenRows: TypeAlias = RowsInMemory | RowsOnDisk
+"""The rows of one token of an import."""
+
+
 class Sorter:
     """Groups the rows of an import by token and sorts them. ``spool`` is the folder for temporary files.
 
@@ -192,7 +173,11 @@ class Sorter:
     def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[TokenRows]:
         """Yield the rows of each token. ``transfers`` has the schema ``TRANSFERS``, in any order."""
         batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
-        tables = (self._encoded(rows) for batch in batches for rows in _chunks(batch, self.budget.batch))
+        tables = (
+            self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))
+            for batch in batches
+            for rows in _chunks(batch, self.budget.batch)
+        )
         pending: list[pa.Table] = []
         size = 0
         for rows in tables:
@@ -203,9 +188,6 @@ class Sorter:
                 return
         if pending:
             yield from self._in_memory(pa.concat_tables(pending))
-
-    def _encoded(self, rows: pa.Table) -> pa.Table:
-        return self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))
 
     def _in_memory(self, rows: pa.Table) -> Iterator[TokenRows]:
         ordered = self.numbered(in_order(rows.combine_chunks(), tokens=True))

@@ -23,7 +23,7 @@ from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import MAP_TABLES
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.engine.files.arrays import exceeds_mapped_limit, release_pages
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.maps.maps import maps_of
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.addresses import first_times, kinds_of_addresses, marked_filter

@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import column
 from holderlake.contract.times import to_unix
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import graph_as_of
 from holderlake.engine.numeric.bigint import to_ints
 from holderlake.engine.queries.balances import Balances, balances_at, largest_balances, no_holders, supported_token
-from holderlake.engine.queries.tables import built, column
+from holderlake.engine.queries.tables import built
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
@@ -165,12 +166,9 @@ def _holder_rows(store: Store, both_balances: pa.Table, limit: int) -> list[dict
     rows: list[dict[str, Any]] = store.query(_MOST_CHANGED, {"most": limit}, {"held": both_balances}).to_pylist()
     for row in rows:
         for side in ("before", "after"):
-            row[f"share_{side}"] = _share(row[f"amount_{side}_raw"], row.pop(f"supply_{side}"))
+            supply = int(row.pop(f"supply_{side}") or 0)
+            row[f"share_{side}"] = Balances(supply, [], []).share(int(row[f"amount_{side}_raw"]))
     return rows
-
-
-def _share(amount: str, supply: str | None) -> float:
-    return Balances(int(supply or 0), [], []).share(int(amount))
 
 
 @dataclass(frozen=True)

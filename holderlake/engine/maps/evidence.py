@@ -14,14 +14,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns, column
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import UnknownCluster
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import Graph, graph_as_of
 from holderlake.engine.maps.relationships import Link
 from holderlake.engine.queries.balances import largest_balances, no_holders, supported_token
-from holderlake.engine.queries.tables import built, column, token_units
+from holderlake.engine.queries.tables import built, token_units
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 

@@ -24,7 +24,7 @@ from holderlake.engine.files.entries import (
     shared_keys,
     token_mask,
 )
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.maps.clusters import Cluster, Clusters, RankedNodes, clusters_of
 from holderlake.engine.maps.links import Links, Transfers, Uses, between_nodes, in_windows, joined_links
 from holderlake.engine.maps.relationships import Link, counted_tokens, named_links
@@ -108,7 +108,7 @@ def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dateti
     return Graph(
         dict.fromkeys(magic),
         windows,
-        named_links(view.manifest.keys, graphs.links, texts),
+        named_links(view.listing.keys, graphs.links, texts),
         graphs.clusters.listed(texts),
     )
 

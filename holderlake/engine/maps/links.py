@@ -16,7 +16,7 @@ import numpy as np
 
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.entries import AddressOrder
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, sum_width
 
@@ -68,7 +68,7 @@ class Transfers(NamedTuple):
         text.
         """
         tokens, inverse = np.unique(self.tokens, return_inverse=True)
-        keys = [view.manifest.keys[token] for token in tokens.tolist()]
+        keys = [view.listing.keys[token] for token in tokens.tolist()]
         ranks = np.empty(len(keys), np.int64)
         ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
         stride = 1 + max((int(ends.max()) for ends in self[:2] if len(ends)), default=0)

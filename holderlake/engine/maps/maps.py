@@ -20,7 +20,7 @@ from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import MAP_TABLES, TABLES
 from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.maps.graph import GraphInput, Graphs, Top, graphs_of
 from holderlake.engine.maps.relationships import link_columns
 from holderlake.engine.numeric import graph_kernels
@@ -171,7 +171,7 @@ def _map_data(inputs: GraphInput) -> MapData:
     node_activity = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
     return MapData(
         store=store,
-        keys=view.manifest.keys,
+        keys=view.listing.keys,
         token=token,
         seconds=seconds,
         scored=inputs.options.return_decentralization_score,
@@ -219,14 +219,14 @@ def _map_columns(data: MapData) -> Columns:
         return sums_at(data.marked.at((data.kinds & kind) != 0), size)
 
     shown_holders = _shown_holders(data)
-    entities = metrics.entities_at(data.free, shown_holders)
-    values = [metrics.concentration_of(sizes) for sizes in entities]
+    groups = metrics.groups_at(data.free, shown_holders)
+    values = [metrics.concentration_of(sizes) for sizes in groups]
     amounts: dict[str, list[int]] = {
         "cexs": held_by(CEX),
         "dexs": held_by(DEX),
         "contracts": held_by(CONTRACT),
         "fresh_wallets": sums_at(data.fresh, size),
-        "top_10_adjusted": [sum(sizes.largest[:10]) for sizes in entities],
+        "top_10_adjusted": [sum(sizes.largest[:10]) for sizes in groups],
         "bundles": [sum(holders.clusters[:10]) for holders in shown_holders],
     }
     instants = data.map_instants.tolist()

@@ -17,7 +17,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.contract.times import to_unix
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.entries import AddressOrder, TokenKeys, entries_of, token_mask
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.maps.links import Links, Transfers, between_nodes
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import supernodes_from
@@ -105,6 +105,6 @@ def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | 
     names = AddressOrder(view.dictionary, numbers[numbers != UNKNOWN])
     supernodes = supernodes_from(store, view, names.numbers, seconds)
     links = _links_among(view, names, counted_tokens(store, context), seconds, supernodes)
-    columns = link_columns(store, view.manifest.keys, links, texts_of(view, names.numbers))
+    columns = link_columns(store, view.listing.keys, links, texts_of(view, names.numbers))
     common = {"chain": "", "as_of": as_of, "address_set": ""}
     return table_of(TABLES["subgraph_transfers"], columns, common).drop_columns(list(common))

@@ -21,7 +21,7 @@ from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
 from holderlake.engine.files.adjacency import NEVER, Run
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.dictionary import UNKNOWN
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.tables import Columns, instants_of, table_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.dictionary import Dictionary
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.files.parts import DAY, Part, changes_of
 from holderlake.engine.numeric import aggregates
 from holderlake.engine.numeric.bigint import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from holderlake.contract.times import to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.balance_rows import BalanceReader, Rows, TokenBalances
 from holderlake.engine.records import TokenInfo
@@ -93,28 +93,16 @@ def _with_addresses(view: View, rows: Rows) -> list[tuple[str, int]]:
     return list(zip(view.dictionary.texts(rows.addresses), to_ints(rows.balances), strict=True))
 
 
-def largest_balances(
-    store: Store,
-    chain: str,
-    token_address: str,
-    as_of: datetime,
-    limit: int,
-    after_holder: tuple[int, str] | None = None,
-) -> Balances:
+def largest_balances(store: Store, chain: str, token_address: str, as_of: datetime, limit: int) -> Balances:
     """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below
-    zero.
-
-    If ``after_holder`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this
-    holder in the order of ``Balances``. If the result has no holders, its supply is 0, because no share has to be
-    computed.
-    """
+    zero. Without holders, the supply is 0, because no share has to be computed."""
     view = store.view()
-    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after_holder)
+    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, None)
     return Balances(supply, _with_addresses(view, rows), [])
 
 
 def holders_after(
-    view: View, key: tuple[str, str], second: int, limit: int, after_holder: tuple[int, str] | None = None
+    view: View, key: tuple[str, str], second: int, limit: int, after_holder: tuple[int, str] | None
 ) -> tuple[int, Rows]:
     """Return the raw supply and the ``limit`` largest holders of a token (chain, address) at the end of a unix second.
 

@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.tables import TABLES
+from holderlake.contract.tables import TABLES, column
 from holderlake.contract.times import to_unix
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
 from holderlake.engine.queries.balance_rows import largest
 from holderlake.engine.queries.balances import balances_at, holders_after, no_holders, shares_of, supported_token
-from holderlake.engine.queries.tables import Amounts, Columns, column, in_order, instants_of, table_of, texts_of
+from holderlake.engine.queries.tables import Amounts, Columns, in_order, instants_of, table_of, texts_of
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 

@@ -19,7 +19,7 @@ from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.entries import entries_of
-from holderlake.engine.files.manifest import OPENING
+from holderlake.engine.files.listing import OPENING
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
@@ -141,13 +141,13 @@ def _has_items(store: Store, token: TokenInfo) -> bool:
 def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
     """Return the tokens with items that an address sent, received or has as opening balance, by chain and address."""
     view = store.view()
-    manifest, numbers = view.manifest, view.dictionary.find([address])
+    listing, numbers = view.listing, view.dictionary.find([address])
     if numbers[0] == UNKNOWN:
         return []
-    every = np.ones(max(manifest.numbers.values(), default=0) + 1, np.bool_)
+    every = np.ones(max(listing.numbers.values(), default=0) + 1, np.bool_)
     moved_tokens = set(entries_of(view, numbers, every, _LAST_SECOND).tokens.tolist())
-    opened = {number for number, parts in manifest.parts.items() if any(part.kind == OPENING for part in parts)}
-    tokens = store.tokens(sorted(manifest.keys[number] for number in moved_tokens | opened))
+    opened = {number for number, parts in listing.parts.items() if any(part.kind == OPENING for part in parts)}
+    tokens = store.tokens(sorted(listing.keys[number] for number in moved_tokens | opened))
     return [
         tokens[key] for key in sorted(tokens) if tokens[key].standard in _STANDARDS or _has_items(store, tokens[key])
     ]
@@ -181,7 +181,7 @@ def _holdings(store: Store, token: TokenInfo, as_of: datetime, condition: str, *
 def _files(store: Store, token: TokenInfo) -> list[str]:
     """Return the files of the token's transfers and opening balances."""
     key = (token.chain, token.address)
-    openings = (part.file for part in store.view().manifest.parts_of(key) if part.kind == OPENING)
+    openings = (part.file for part in store.view().listing.parts_of(key) if part.kind == OPENING)
     return [*store.files([key]), *(f"{store.root}/openings/{name}.parquet" for name in openings)]
 
 

@@ -1,11 +1,11 @@
-"""Concentration among entities, from exact integers: Gini, Herfindahl-Hirschman (HHI), Nakamoto, and the service score.
+"""Concentration among groups, from exact integers: Gini, Herfindahl-Hirschman (HHI), Nakamoto, and the service score.
 
-An entity is a cluster, or a holder outside clusters. Exchanges, pools, contracts, hypernodes and burnt supply are not
-entities. All holders count, not only the top ones.
+A group is a cluster, or a holder outside clusters. Exchanges, pools, contracts, hypernodes and burnt supply are not
+groups. All holders count, not only the top ones.
 
 The service score, version 2 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``. ``1 / HHI`` is the
-number of equal entities with the same concentration. One entity scores 0; a thousand or more equal entities score 100.
-The score never rises if two entities merge, or if a smaller one gives to a larger one. It uses HHI, because Gini
+number of equal groups with the same concentration. One group scores 0; a thousand or more equal groups score 100.
+The score never rises if two groups merge, or if a smaller one gives to a larger one. It uses HHI, because Gini
 changes with dust (arXiv 2501.18279 and 2205.04256).
 """
 
@@ -24,19 +24,19 @@ from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
 from holderlake.engine.queries.balance_rows import Rows, largest
 
 LARGEST: Final = 10
-"""Length of ``Entities.largest`` if a map has that many entities. It may be longer."""
+"""Length of ``Groups.largest`` if a map has that many groups. It may be longer."""
 
 
 @dataclass(frozen=True)
 class Concentration:
-    """The concentration among the entities of a map.
+    """The concentration among the groups of a map.
 
-    - ``gini_index``: the Gini coefficient, from 0 (equal) to 1; 0 without entities.
-    - ``herfindahl_hirschman_index``: the sum of the squares of the entities' parts of the total, at most 1; 0 without
-      entities.
-    - ``nakamoto_coefficient``: the least number of entities that hold half of the total; 0 without entities. The total
-      is that of all entities and not the supply, because exchanges may hold most of the supply.
-    - ``service_score``: from 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities.
+    - ``gini_index``: the Gini coefficient, from 0 (equal) to 1; 0 without groups.
+    - ``herfindahl_hirschman_index``: the sum of the squares of the groups' parts of the total, at most 1; 0 without
+      groups.
+    - ``nakamoto_coefficient``: the least number of groups that hold half of the total; 0 without groups. The total
+      is that of all groups and not the supply, because exchanges may hold most of the supply.
+    - ``service_score``: from 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two groups.
     """
 
     gini_index: float
@@ -46,13 +46,13 @@ class Concentration:
 
 
 @dataclass(frozen=True)
-class Entities:
-    """Sizes (raw balances) of a map's entities.
+class Groups:
+    """Sizes (raw balances) of a map's groups.
 
-    ``largest`` has the largest sizes, in descending order. The other fields cover all ``count`` entities: ``total`` is
+    ``largest`` has the largest sizes, in descending order. The other fields cover all ``count`` groups: ``total`` is
     the sum of the sizes, ``squares`` the sum of their squares, and ``weighted`` the sum of each size times its rank
     (from 1). ``half`` is the first rank at which the running sum of the sizes reaches half of the total; 0 without
-    entities.
+    groups.
     """
 
     largest: list[int]
@@ -74,10 +74,10 @@ class Shown(NamedTuple):
     clusters: list[int]
 
 
-def entities_of(sizes: Sequence[int]) -> Entities:
-    """Return the ``Entities`` with these sizes (raw balances in descending order)."""
+def groups_of(sizes: Sequence[int]) -> Groups:
+    """Return the ``Groups`` with these sizes (raw balances in descending order)."""
     total = sum(sizes)
-    return Entities(
+    return Groups(
         list(sizes),
         len(sizes),
         total,
@@ -92,8 +92,8 @@ def _half_rank(sizes: Sequence[int], total: int) -> int:
     return next((rank for rank, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= total), 0)
 
 
-def entities_at(free: Rows, shown_holders: Sequence[Shown]) -> list[Entities]:
-    """Return the entities at each instant: the clusters, and every holder outside clusters.
+def groups_at(free: Rows, shown_holders: Sequence[Shown]) -> list[Groups]:
+    """Return the groups at each instant: the clusters, and every holder outside clusters.
 
     ``free`` has all holders that a map may show, ``shown_holders`` the largest of them at each instant.
 
@@ -105,18 +105,18 @@ def entities_at(free: Rows, shown_holders: Sequence[Shown]) -> list[Entities]:
         _free_holders_at(free, len(shown_holders)),
         _next_largest(free, [len(holders.balances) for holders in shown_holders]),
     )
-    return [_entities(*values) for values in zip(all_free, shown_holders, next_balances, strict=True)]
+    return [_groups(*values) for values in zip(all_free, shown_holders, next_balances, strict=True)]
 
 
-def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
-    """Return the sums over all balances of ``free`` at each instant. Each holder is one entity, ``largest`` is empty.
+def _free_holders_at(free: Rows, instants: int) -> list[Groups]:
+    """Return the sums over all balances of ``free`` at each instant. Each holder is one group, ``largest`` is empty.
 
     ``instants`` is the number of instants.
     """
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
     counts, *sums, halves = aggregates.interval_aggregates(free.balances, size, free.firsts, free.lasts, instants)
     columns = (counts.tolist(), *map(digits_to_ints, sums), halves.tolist())
-    return [Entities([], *sums) for sums in zip(*columns, strict=True)]
+    return [Groups([], *sums) for sums in zip(*columns, strict=True)]
 
 
 def _next_largest(free: Rows, skipped_counts: Sequence[int]) -> list[list[int]]:
@@ -133,17 +133,17 @@ def _next_largest(free: Rows, skipped_counts: Sequence[int]) -> list[list[int]]:
     ]
 
 
-def _entities(all_free: Entities, shown_holders: Shown, next_balances: Sequence[int]) -> Entities:
-    """Return the entities of one instant: the clusters, and each holder outside clusters.
+def _groups(all_free: Groups, shown_holders: Shown, next_balances: Sequence[int]) -> Groups:
+    """Return the groups of one instant: the clusters, and each holder outside clusters.
 
     ``all_free`` has the sums over all holders that a map may show, computed as if there were no clusters.
     ``shown_holders`` has the balances of the shown holders and of their clusters. ``next_balances`` are those of the
     largest holders that are not shown.
     """
-    single = entities_of(shown_holders.balances)
-    clustered = entities_of(sorted([*shown_holders.alone, *shown_holders.clusters], reverse=True))
+    single = groups_of(shown_holders.balances)
+    clustered = groups_of(sorted([*shown_holders.alone, *shown_holders.clusters], reverse=True))
     below = all_free.total - single.total
-    return Entities(
+    return Groups(
         [*clustered.largest, *next_balances],
         all_free.count - single.count + clustered.count,
         all_free.total,
@@ -153,16 +153,16 @@ def _entities(all_free: Entities, shown_holders: Shown, next_balances: Sequence[
     )
 
 
-def concentration_of(entities: Entities) -> Concentration:
-    """Return all metrics of the entities."""
-    count, total = entities.count, entities.total
-    # the definition ranks the smallest entity first, and ``weighted`` the largest
-    from_smallest = (count + 1) * total - entities.weighted
-    index = entities.squares / (total * total) if total else 0.0
+def concentration_of(groups: Groups) -> Concentration:
+    """Return all metrics of the groups."""
+    count, total = groups.count, groups.total
+    # the definition ranks the smallest group first, and ``weighted`` the largest
+    from_smallest = (count + 1) * total - groups.weighted
+    index = groups.squares / (total * total) if total else 0.0
     return Concentration(
         (2 * from_smallest - (count + 1) * total) / (count * total) if total else 0.0,
         index,
-        entities.half,
+        groups.half,
         None if count < 2 else _score(index),
     )
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.files.arrays import count_until
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.files.parts import Moves, changes_of, joined_moves
 from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_digits, to_ints
 from holderlake.engine.queries.balance_rows import Rows, largest
@@ -117,7 +117,8 @@ def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
     """
     if not len(negative.addresses):
         return [None] * instants
-    counts = np.cumsum(sum(np.bincount(ends, minlength=instants + 1) * sign for ends, sign in _signed(negative)))
+    begun, ended = (np.bincount(ends, minlength=instants + 1) for ends in (negative.firsts, negative.lasts))
+    counts = np.cumsum(begun - ended)
     instant_of, places = largest(negative, instants, _LISTED)
     listed, inverse = np.unique(places, return_inverse=True)
     rows = negative.at(listed)
@@ -136,10 +137,6 @@ def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
         else None
         for count, begin, end in zip(counts.tolist(), ends, ends[1:], strict=False)
     ]
-
-
-def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
-    return (rows.firsts, 1), (rows.lasts, -1)
 
 
 def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds: Array) -> list[list[Negative]]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
 from holderlake.engine.files.arrays import expand_ranges
-from holderlake.engine.files.manifest import View
+from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_digits, to_ints
 
 
@@ -41,11 +41,6 @@ _LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
 
 From this amount on, only the column with the exact text has the amount.
 """
-
-
-def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
-    """Return an Arrow field with a comment. The field is nullable if ``required`` is false."""
-    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
 
 
 def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

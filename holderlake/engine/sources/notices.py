@@ -94,8 +94,8 @@ def are_rounded(texts: Iterable[str]) -> bool:
     that happens to less than one in a thousand exact numbers of 20 digits, so a few of these decide.
     """
     long_numbers = [text for text in texts if text.isdecimal() and len(text) > _FLOAT_DIGITS]
-    telling = [text for text in long_numbers if len(text) >= _LONG and len(text.rstrip("0")) >= _FEWEST_DIGITS]
-    return len(telling) >= _FEW and all(
+    decisive = [text for text in long_numbers if len(text) >= _LONG and len(text.rstrip("0")) >= _FEWEST_DIGITS]
+    return len(decisive) >= _FEW and all(
         len(text.rstrip("0")) <= _FLOAT_DIGITS or int(float(text)) == int(text) for text in long_numbers
     )
 

@@ -114,7 +114,7 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 
     Raises ``BadSource`` for a file that is missing, empty, incomplete or of another format.
     """
-    if _is_parquet(path):
+    if _magic(path) == _PARQUET_MAGIC or path.suffix == ".parquet":
         return RawTable(path, _read_parquet(path))
     _refuse_programs(path)
     if not _is_json(path):
@@ -128,10 +128,6 @@ def read_text(path: Path) -> str:
     _magic(path)
     with _readable(path, "text file"), _open_bytes(path) as stream:
         return stream.read().decode("utf-8-sig")
-
-
-def _is_parquet(path: Path) -> bool:
-    return _magic(path) == _PARQUET_MAGIC or path.suffix == ".parquet"
 
 
 def _magic(path: Path) -> bytes:

@@ -219,7 +219,7 @@ def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
     """Make the damaged parts again from their rows, and the runs from the parts. ``derived`` are the paths of damaged
     files."""
     with store.change() as (_, change):
-        parts = [part for of_token in change.manifest.parts.values() for part in of_token]
+        parts = [part for of_token in change.listing.parts.values() for part in of_token]
         for part in parts:
             if f"arrays/{part.file}.part" in derived:
                 change.remake_part(part)

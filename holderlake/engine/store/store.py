@@ -33,7 +33,7 @@ from holderlake.engine.catalog.rules import open_rules
 from holderlake.engine.errors import BadSource, DamagedFile, EngineError
 from holderlake.engine.files.disk_errors import disk_failures
 from holderlake.engine.files.integrity import FileChecks, read_sums
-from holderlake.engine.files.manifest import CORRECTION, History, Manifest, OpenFiles, PartFile, View, history_of
+from holderlake.engine.files.listing import CORRECTION, History, Listing, OpenFiles, PartFile, View, history_of
 from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.change import Change
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
@@ -80,7 +80,7 @@ class Store(Metadata):
         self._checks = FileChecks(root)
         self._files = OpenFiles(root, self._checks)
         self._pinned: tuple[int, View] | None = None
-        self._latest: tuple[Manifest, View] | None = None
+        self._latest: tuple[Listing, View] | None = None
         super().__init__(root, ChangeLog(self._prepared_catalog(), root))
         with self._catalog() as catalog:
             opened = open_rules(catalog, rules)
@@ -122,7 +122,7 @@ class Store(Metadata):
         if missing:
             raise KeyError(f"transfers have no column {', '.join(missing)}; give all columns of records.TRANSFERS")
         if isinstance(transfers, pa.Table):
-            refuse_if_too_large(self.root, transfers.num_rows, self._manifest())
+            refuse_if_too_large(self.root, transfers.num_rows, self._listing())
         with self.change() as (catalog, change):
             new_contracts: list[str] = []
 
@@ -155,7 +155,7 @@ class Store(Metadata):
         Raises ``BadSource`` if the store has transfers.
         """
         with self.change() as (catalog, change):
-            self.refuse_transfers(change.manifest)
+            self.refuse_transfers(change.listing)
             try:
                 change.add_built(built)
                 for key, standard in built.standards.items():
@@ -165,15 +165,15 @@ class Store(Metadata):
                 built.take_back(self.root)
                 raise
 
-    def refuse_transfers(self, manifest: Manifest | None = None) -> None:
-        """Raise ``BadSource`` if the store has files of transfers, or ``manifest`` lists some."""
-        if (manifest or self._manifest()).volumes:
+    def refuse_transfers(self, listing: Listing | None = None) -> None:
+        """Raise ``BadSource`` if the store has files of transfers, or ``listing`` lists some."""
+        if (listing or self._listing()).volumes:
             raise BadSource(
                 f"{self.root} has transfers already; set engine.store to a new folder, or add the files with "
                 "'holderlake import files'"
             )
 
-    def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:
+    def add_opening_balances(self, balances: pa.Table) -> ImportReport:
         """Store opening balances: what addresses hold before the first stored transfer of a token.
 
         The schema is ``opening_balances.OPENING_BALANCES``. With opening balances, holders and supply are exact from
@@ -197,7 +197,12 @@ class Store(Metadata):
                 note_change(catalog, EVERY_PAST)
         names = sorted(f"{chain}/{address}" for chain, address in (addition.key for addition in additions))
         return ImportReport(
-            source, balances.num_rows, added_rows, sum(addition.duplicates for addition in additions), 0, tuple(names)
+            "opening balances",
+            balances.num_rows,
+            added_rows,
+            sum(addition.duplicates for addition in additions),
+            0,
+            tuple(names),
         )
 
     def remove_opening_balances(self, chain: str, token_address: str) -> int:
@@ -211,9 +216,9 @@ class Store(Metadata):
 
     def corrections(self, chain: str, token_address: str) -> pa.Table:
         """Return the corrections of a token (``catalog.corrections``) in the schema ``TRANSFERS``, by time."""
-        manifest = self.view().manifest
-        paths = [part.paths[0] for part in manifest.parts_of((chain, token_address)) if part.kind == CORRECTION]
-        tables = [pq.read_table(self._checks.path(path, manifest.sums)).cast(TRANSFERS) for path in paths]
+        listing = self.view().listing
+        paths = [part.paths[0] for part in listing.parts_of((chain, token_address)) if part.kind == CORRECTION]
+        tables = [pq.read_table(self._checks.path(path, listing.sums)).cast(TRANSFERS) for path in paths]
         return pa.concat_tables([TRANSFERS.empty_table(), *tables])
 
     def replace_corrections(self, key: Key, block: int, rows: pa.Table, basis: Sequence[PartFile]) -> None:
@@ -223,7 +228,7 @@ class Store(Metadata):
         meanwhile.
         """
         with self.change() as (catalog, change):
-            if list(change.manifest.parts_of(key)) != list(basis):
+            if list(change.listing.parts_of(key)) != list(basis):
                 raise BadSource(f"{key[1]} on {key[0]} was changed while its balances were read; read them again")
             change.replace_corrections(key, block, rows)
             change.finish()
@@ -254,9 +259,9 @@ class Store(Metadata):
                     catalog.execute("BEGIN IMMEDIATE")
                     self._refuse_unlisted(catalog)
                     change = Change(folder, catalog, self._duckdb.cursor, self._checks, self._memory)
-                    remove_killed_imports(self.root, change.manifest.sums, folder)
+                    remove_killed_imports(self.root, change.listing.sums, folder)
                     if self._refuses_unlisted:
-                        tidy(catalog, self.root, change.manifest.sums)
+                        tidy(catalog, self.root, change.listing.sums)
                     yield catalog, change
             except BaseException:
                 with suppress(EngineError, OSError), self._catalog() as catalog:  # else the next import removes them
@@ -305,7 +310,7 @@ class Store(Metadata):
         return pinned
 
     def label_time(self, second: int) -> int | None:
-        """Return the unix second that stands for all seconds with the labels of ``second``.
+        """Return the unix second that represents all seconds with the labels of ``second``.
 
         It is 0 before the first period of a label, and None if maps use the last labels of each source.
         """
@@ -325,15 +330,15 @@ class Store(Metadata):
         return (self._pinned or self._current())[1]
 
     def _current(self) -> tuple[int, View]:
-        generation, manifest = self._changes.manifest()
+        generation, listing = self._changes.listing()
         latest = self._latest
-        if latest is None or latest[0] is not manifest:
-            self._files.keep_only(manifest.files)
-            latest = self._latest = manifest, View(manifest, self._files)
+        if latest is None or latest[0] is not listing:
+            self._files.keep_only(listing.files)
+            latest = self._latest = listing, View(listing, self._files)
         return generation, latest[1]
 
-    def _manifest(self) -> Manifest:
-        return self._current()[1].manifest
+    def _listing(self) -> Listing:
+        return self._current()[1].listing
 
     def generation(self) -> int:
         """Return the number of the latest change by any process. A snapshot returns that at the time of the snapshot.
@@ -370,12 +375,12 @@ class Store(Metadata):
 
         If there are none, return a file without rows.
         """
-        manifest = self.view().manifest
-        names = manifest.transfer_files()
+        listing = self.view().listing
+        names = listing.transfer_files()
         if keys is not None:
-            parts = (part for key in sorted(set(keys)) for part in manifest.parts_of(key))
+            parts = (part for key in sorted(set(keys)) for part in listing.parts_of(key))
             names = [part.file for part in parts if part.has_transfers]
-        paths = [str(self._checks.path(f"transfers/{name}.parquet", manifest.sums)) for name in names]
+        paths = [str(self._checks.path(f"transfers/{name}.parquet", listing.sums)) for name in names]
         return paths or [str(self._empty_file())]
 
     def read_all_files(self) -> list[DamagedFile]:
@@ -383,7 +388,7 @@ class Store(Metadata):
 
         Afterwards, reads of a damaged file raise its error.
         """
-        return self._checks.read_all(self.view().manifest.sums)
+        return self._checks.read_all(self.view().listing.sums)
 
     def _empty_file(self) -> Path:
         path = self.root / "transfers" / EMPTY
@@ -393,12 +398,12 @@ class Store(Metadata):
 
     def history(self, chain: str, token_address: str) -> History | None:
         """Return the number and period of a token's stored transfers; None if there are none."""
-        return history_of((chain, token_address), self._manifest().parts_of((chain, token_address)))
+        return history_of((chain, token_address), self._listing().parts_of((chain, token_address)))
 
     def histories(self) -> list[History]:
         """Return the number and period of every token's transfers, sorted by chain and token."""
-        manifest = self._manifest()
-        histories = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
+        listing = self._listing()
+        histories = (history_of(key, listing.parts_of(key)) for key in sorted(listing.numbers))
         return [history for history in histories if history]
 
 

@@ -60,7 +60,7 @@ def draw_figures(sheet: Sheet) -> None:
     value = None if score is None else f"{score:.0f}"
     _figure(sheet, area.left, step - between, ("Decentralisation", value, "/ 100"), (score or 0) / 100)
     shares = (
-        ("Top 10 entities", figures.top_10),
+        ("Top 10 groups", figures.top_10),
         ("In exchanges", figures.exchanges),
         ("In contracts", figures.contracts),
     )

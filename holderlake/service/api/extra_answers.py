@@ -158,18 +158,18 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
         )
     page, _ = holders_page(store, request.chain, request.token_address, as_of, options.limit)
     shares = dict(zip(page["address"].to_pylist(), page["share"].to_pylist(), strict=True))
-    groups = clusters.entities_among(folder, search, shares, options.confidence)
-    links = clusters.links_of(folder, search, [address for group in groups for address in group], options.links)
+    entities = clusters.entities_among(folder, search, shares, options.confidence)
+    links = clusters.links_of(folder, search, [address for entity in entities for address in entity], options.links)
 
     def plain() -> Any:
         rows = clusters.plain(links)
         owner_clusters: list[dict[str, Any]] = [
             {
-                "share": min(1.0, fsum(shares[address] for address in group)),
-                "holders": group,
-                "links": [row for address in group for row in rows.get(address, ())],
+                "share": min(1.0, fsum(shares[address] for address in entity)),
+                "holders": entity,
+                "links": [row for address in entity for row in rows.get(address, ())],
             }
-            for group in groups
+            for entity in entities
         ]
         owner_clusters.sort(key=lambda cluster: cluster["share"], reverse=True)
         return {

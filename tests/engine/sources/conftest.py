@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holderlake.engine.sources.sample import World
+from holderlake.engine.sources.sample.world import World
 from tests.sample import the_world
 
 TOKEN = "0x" + "aa" * 20

@@ -16,9 +16,9 @@ import pytest
 from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.contract.times import to_unix
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
-from holderlake.engine.sources.sample import World, sample_world
 from holderlake.engine.sources.sample.base import FRESH_BUYING
 from holderlake.engine.sources.sample.bnb import TWIN_WITHDRAWALS
+from holderlake.engine.sources.sample.world import World, sample_world
 
 FINGERPRINT = "9bc78f289d64a5dda9afab7f7afad3a6d36849f5d48c2ae2c476f8e1ea5c9140"
 """Digest of all transfers, tokens, labels, rules and address sets. It changes only if a history changes."""

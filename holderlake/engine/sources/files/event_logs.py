@@ -29,6 +29,7 @@ The topics are separated by commas, or are in a list of JSON, Python or PostgreS
 """
 _PADDED: Final = "^0{24}[0-9a-f]{40}$"
 _NO_TEXT: Final = pa.scalar(None, pa.string())
+_BYTES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _DECODED: Final = ("token_standard", "from_address", "to_address", "value", "token_id", "token_address")
 
 
@@ -173,7 +174,7 @@ def _hexadecimal(raw: RawTable, name: str) -> pa.Array:
 def _digits(column: pa.Array) -> pa.Array:
     """Return hexadecimal digits in lower case, from bytes or from text with or without a prefix; null for other
     text."""
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or _is_fixed(column.type):
+    if any(are_bytes(column.type) for are_bytes in _BYTES):
         return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     return pc.if_else(
@@ -181,10 +182,6 @@ def _digits(column: pa.Array) -> pa.Array:
         pc.utf8_lower(pc.replace_substring_regex(text, r"^(?:0[xX]|\\+[xX])", "")),
         _NO_TEXT,
     )
-
-
-def _is_fixed(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_fixed_size_binary(dtype))
 
 
 def _is(topic: pa.Array, signature: str) -> pa.Array:

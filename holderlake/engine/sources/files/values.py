@@ -231,7 +231,7 @@ def without_separators(raw: RawTable, name: str, thousands: str) -> RawTable:
         return raw
     encoded = column.combine_chunks().dictionary_encode()
     texts = encoded.dictionary.to_pylist()
-    marks = {mark for text in texts for mark in _marks(thousands) if text is not None and mark in text}
+    marks = {mark for mark in {".", ","} - {thousands} if any(mark in text for text in texts if text is not None)}
     plain: list[str | None] = []
     reasons: list[str | None] = []
     for text in texts:
@@ -242,10 +242,6 @@ def without_separators(raw: RawTable, name: str, thousands: str) -> RawTable:
         raw.problems.add(name, pa.array(reasons, pa.string()).take(encoded.indices))
     place = raw.table.column_names.index(name)
     return raw.over(raw.table.set_column(place, name, pa.array(plain, pa.string()).take(encoded.indices)))
-
-
-def _marks(thousands: str) -> list[str]:
-    return [mark for mark in (".", ",") if mark != thousands]
 
 
 def _plain(text: str, thousands: str, marks: set[str]) -> str | None:

@@ -19,7 +19,7 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.corrections import Instant, correction_rows
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.arrays import count_until
-from holderlake.engine.files.manifest import CORRECTION
+from holderlake.engine.files.listing import CORRECTION
 from holderlake.engine.files.parts import changes_of
 from holderlake.engine.numeric.bigint import digits_to_ints
 from holderlake.engine.records import Key
@@ -90,7 +90,7 @@ async def _of_token(store: Store, node: Node, key: Key, new_instants: Sequence[I
     stored_rows = store.corrections(*key)
     blocks, times = stored_rows["block_number"].to_pylist(), stored_rows["block_time"].to_pylist()
     later_instants = {Instant(*pair) for pair in zip(blocks, times, strict=True) if pair[0] >= first_instant.block}
-    basis = store.view().manifest.parts_of(key)
+    basis = store.view().listing.parts_of(key)
     changes: dict[str, int] = {}
     tables: list[pa.Table] = []
     readings: list[BalancesRead] = []
@@ -152,7 +152,7 @@ def _sums_until(store: Store, key: Key, second: int, first_correction: int) -> d
     address, until the end of ``second``."""
     view = store.view()
     numbers, digits = [np.zeros(0, np.int64)], []
-    for file, part in zip(view.manifest.parts_of(key), view.parts(*key), strict=True):
+    for file, part in zip(view.listing.parts_of(key), view.parts(*key), strict=True):
         last_second = min(second, first_correction - 1) if file.kind == CORRECTION else second
         places, changes = changes_of(part.moves.at(slice(count_until(part.moves.times, last_second))))
         distinct, inverse = np.unique(places, return_inverse=True)

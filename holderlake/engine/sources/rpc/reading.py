@@ -14,7 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -131,23 +131,11 @@ class Piece:
     partly_indexed: Counter[str] = field(default_factory=Counter)
 
 
-class Reader(Protocol):
-    """A reader of ranges of blocks. ``width.value`` is the number of blocks in the next request.
+class Reader(ABC):
+    """A reader of ranges of blocks. It requests fewer blocks if a range is too large for the endpoint.
 
-    ``method`` is the method of the node that it calls.
+    ``width.value`` is the number of blocks in the next request.
     """
-
-    width: Width
-    method: str
-
-    async def read(self, first_block: int, last_block: int) -> list[Piece]:
-        """Return the blocks from ``first_block`` to ``last_block`` as consecutive ``Piece`` objects, in order. Raises
-        ``RpcError``."""
-        ...
-
-
-class _HalvingReader(ABC):
-    """A reader that requests fewer blocks if a range is too large for the endpoint."""
 
     method: str
     """The method that the reader calls, for messages."""
@@ -197,7 +185,7 @@ class _HalvingReader(ABC):
     async def _piece(self, first_block: int, last_block: int) -> Piece: ...
 
 
-class EventReader(_HalvingReader):
+class EventReader(Reader):
     """Reader of the transfer events of ``tokens`` (addresses), or of all tokens if None.
 
     It returns the hash of every block from ``recent_from`` on. For earlier blocks, it returns the hashes of the first
@@ -340,7 +328,7 @@ def _net(logs: Sequence[Log], holder: str, wrapped: Collection[str]) -> int:
     return sum(int(value) * ((to == holder) - (by == holder)) for by, to, value in zip(*columns, strict=True))
 
 
-class ValueReader(_HalvingReader):
+class ValueReader(Reader):
     """Reader of transfers of the native coin by the method ``tracer``. Block 0 of a chain has no transactions."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holderlake.engine.files.manifest import OPENING
+from holderlake.engine.files.listing import OPENING
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.storage.atomic_files import whole_file
@@ -34,12 +34,12 @@ def record_undone(store: Store, chain: str, block: int, undone_at: datetime) -> 
 
     If the process ends before it removes them, the next call replaces the copies.
     """
-    manifest = store.view().manifest
+    listing = store.view().listing
     parts = [
         store.root / part.paths[0]
-        for key in manifest.numbers
+        for key in listing.numbers
         if key[0] == chain
-        for part in manifest.parts_of(key)
+        for part in listing.parts_of(key)
         if part.kind != OPENING and part.last_block > block
     ]
     later = pc.field("block_number") > block

@@ -17,7 +17,7 @@ from typing import Any, Final
 from holderlake.contract.chains import NATIVE
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import BadSource
-from holderlake.engine.files.manifest import OPENING
+from holderlake.engine.files.listing import OPENING
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.causes import Drift, compared
 from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Interval, gaps, merge_intervals
@@ -62,7 +62,7 @@ class Scope:
     """The blocks to check: from ``first_block``, or the first imported one if it is later, to ``last_block``, by
     default the newest imported one.
 
-    With ``sample``, only the events of so many ranges of ``ReadOptions.blocks`` blocks, chosen at random, are compared.
+    With ``sample``, only the events of this number of random ranges of ``ReadOptions.blocks`` blocks are compared.
     """
 
     first_block: int = 0
@@ -320,10 +320,10 @@ def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -
     """
     parameters = {"chain": chain, "block": block}
     (lost_rows,) = store.query(_ROWS_OF_FILES, parameters)["rows"].to_pylist()
-    manifest = store.view().manifest
+    listing = store.view().listing
     keys = [(history.chain, history.token_address) for history in store.histories() if history.chain == chain]
     lost_rows += sum(
-        part.kind == OPENING and part.last_block >= block for key in keys for part in manifest.parts_of(key)
+        part.kind == OPENING and part.last_block >= block for key in keys for part in listing.parts_of(key)
     )
     if lost_rows:
         raise BadSource(

@@ -5,7 +5,3 @@ transfers that they make. ``randomness`` has the random numbers, ``trading`` the
 ``ethereum``, ``base``, ``bnb`` and ``solana`` have the tokens of one chain. All is invented, except the chains and
 their native tokens.
 """
-
-from holderlake.engine.sources.sample.world import World, sample_world
-
-__all__ = ["World", "sample_world"]

@@ -75,7 +75,7 @@ def _wobble(scenario: Scenario) -> None:
         "Wobble",
         "WOBL",
         9,
-        unsupported="its balances change without transfers (a rebasing token), so transfers do not tell who holds it",
+        unsupported="its balances change without transfers (a rebasing token), so transfers do not show who holds it",
     )
     pool, launch = scenario.new_pool(rng, token), day(2025, 7, 1)
     wallets = actors.pick_wallets(rng, 60, launch)

@@ -1,10 +1,10 @@
--- Pairs (a, b) of wallets with evidence of at least a confidence, and their confidence. Evidence p and q of two families
+-- Pairs (a, b) of wallets with evidence of at least a confidence, and their confidence. Evidence p and q of two bases
 -- has 1 - (1 - p)(1 - q) together. Each wallet of a group has a pair with its strongest one, so that the pairs of a higher
 -- confidence connect the same wallets as the evidence of that confidence.
 WITH evidence AS (
     SELECT
         links.id,
-        kinds.family,
+        kinds.basis,
         dense_rank() OVER (ORDER BY links.kind, links.link) AS fact,
         links.confidence
     FROM links
@@ -13,7 +13,7 @@ WITH evidence AS (
 agreed AS (
     SELECT one.id, one.fact AS fact, other.fact AS other, 1 - (1 - one.confidence) * (1 - other.confidence) AS confidence
     FROM evidence AS one
-    JOIN evidence AS other ON other.id = one.id AND one.family < other.family
+    JOIN evidence AS other ON other.id = one.id AND one.basis < other.basis
     UNION ALL
     SELECT id, fact, fact, confidence
     FROM evidence

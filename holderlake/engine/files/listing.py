@@ -1,6 +1,6 @@
-"""The manifest: the list of the store's files at one moment. ``View`` opens their arrays when they are first used.
+"""The listing: the list of the store's files at one moment. ``View`` opens their arrays when they are first used.
 
-The catalogue lists the files. A file name never gets another content, so a reader that keeps a manifest always reads
+The catalogue lists the files. A file name never gets another content, so a reader that keeps a listing always reads
 the same state of the store.
 """
 
@@ -97,7 +97,7 @@ class VolumeFile:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Listing:
     """The files of the store at one moment.
 
     ``numbers`` has the number of each token, by (chain, address). ``parts`` has the parts of each token, by token
@@ -130,14 +130,14 @@ class Manifest:
         return frozenset([*parts, *(run.file for run in self.runs), *(volume.file for volume in self.volumes)])
 
 
-def read_manifest(catalog: sqlite3.Connection) -> Manifest:
-    """Read the manifest from the catalogue. The caller must have opened a transaction."""
+def read_listing(catalog: sqlite3.Connection) -> Listing:
+    """Read the listing from the catalogue. The caller must have opened a transaction."""
     numbers = {(chain, address): number for number, chain, address in catalog.execute(_HISTORIES)}
     parts: dict[int, list[PartFile]] = {}
     for row in catalog.execute(_PARTS):
         part = PartFile(*row)
         parts.setdefault(part.token, []).append(part)
-    return Manifest(
+    return Listing(
         numbers,
         {number: tuple(files) for number, files in parts.items()},
         tuple(RunFile(*row) for row in catalog.execute(_RUNS)),
@@ -147,7 +147,7 @@ def read_manifest(catalog: sqlite3.Connection) -> Manifest:
 
 
 class OpenFiles:
-    """Cache of the opened files of a store, by name. All manifests of the store use it, so each file is mapped once.
+    """Cache of the opened files of a store, by name. All listings of the store use it, so each file is mapped once.
 
     A file is compared with its ``Sum`` before it is mapped. If it changes on the disk, it is mapped again. Methods
     raise ``DamagedFile``.
@@ -218,10 +218,10 @@ class _Recent(Generic[T]):
 
 
 class View:
-    """The arrays of a manifest's files: the dictionary of addresses, the adjacency, and the parts of each token."""
+    """The arrays of a listing's files: the dictionary of addresses, the adjacency, and the parts of each token."""
 
-    def __init__(self, manifest: Manifest, files: OpenFiles) -> None:
-        self.manifest = manifest
+    def __init__(self, listing: Listing, files: OpenFiles) -> None:
+        self.listing = listing
         self._opened = files
         self._dictionary: _Recent[Dictionary] = _Recent()
         self._runs: _Recent[list[Run]] = _Recent()
@@ -234,7 +234,7 @@ class View:
     @property
     def dictionary(self) -> Dictionary:
         """The dictionary of addresses: numbers by address, and addresses by number."""
-        volumes, sums = self.manifest.volumes, self.manifest.sums
+        volumes, sums = self.listing.volumes, self.listing.sums
         return self._dictionary.get(lambda: Dictionary(self._opened.volume(volume, sums) for volume in volumes))
 
     @cached_property
@@ -245,20 +245,20 @@ class View:
     @property
     def runs(self) -> list[Run]:
         """The runs of the adjacency, the largest first."""
-        return self._runs.get(lambda: [self._opened.run(run.file, self.manifest.sums) for run in self.manifest.runs])
+        return self._runs.get(lambda: [self._opened.run(run.file, self.listing.sums) for run in self.listing.runs])
 
     def parts(self, chain: str, token_address: str, with_openings: bool = True) -> list[Part]:
         """Return the parts of a token, the base first. Opening balances and corrections are included if
         ``with_openings`` is true."""
-        return self._parts(self.manifest.parts_of((chain, token_address)), with_openings)
+        return self._parts(self.listing.parts_of((chain, token_address)), with_openings)
 
     def parts_of(self, number: int) -> list[Part]:
         """Return the parts of the token with the number ``number``, without opening balances."""
-        return self._parts(self.manifest.parts.get(number, ()), with_openings=False)
+        return self._parts(self.listing.parts.get(number, ()), with_openings=False)
 
     def part(self, file: PartFile) -> Part:
         """Return the part of a file."""
-        return self._opened.part(file.file, self.manifest.sums)
+        return self._opened.part(file.file, self.listing.sums)
 
     def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:
         return [self.part(part) for part in parts if with_openings or part.has_transfers]
