@@ -80,7 +80,7 @@ _SQL_HEAD: Final = """\
 | `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
 **Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. All sessions are
-in UTC, whatever the machine's zone is; [other clients](connect.md) set it first. A date alone names the complete day:
+in UTC on every machine; [other clients](connect.md) set it first. A date alone names the complete day:
 as of a date means as of its end; a period begins with its first day and, in `holder_changes`, ends with its last.
 `until` of `flows` is the first day that no longer counts. Macros as of a time answer with the newest data at or before
 it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more than `sql.as_of_warning`
@@ -187,7 +187,7 @@ DECISIONS: Final = {
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
     "When, and for how much": ("schedule", "budget", "healing"),
     "What to keep": ("retention",),
-    "What to tell": ("alerts", "sql"),
+    "Alerts and queries": ("alerts", "sql"),
     "Own transfers": ("engine", "sources", "cluster"),
     "What others see": ("service", "explorer"),
 }
