@@ -76,12 +76,8 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] =
 _log = logging.getLogger(__name__)
 
 
-def _is_not_ours(_: logging.LogRecord) -> bool:
-    return not _is_calling.get()
-
-
 for _name in _LOGGERS:  # httpx logs addresses, and those of nodes and webhooks hold secrets
-    logging.getLogger(_name).addFilter(_is_not_ours)
+    logging.getLogger(_name).addFilter(lambda _: not _is_calling.get())
 
 
 @dataclass(frozen=True)

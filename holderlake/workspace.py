@@ -75,7 +75,7 @@ class DayReport:
 
 @dataclass(frozen=True)
 class OwnStore:
-    """What a workspace uses of the engine's store on this host.
+    """The parts of the engine's store on this host that a workspace uses.
 
     ``engine`` is the engine of the embedded service, which computes answers without HTTP calls; None for another
     provider. ``transfers`` returns the store's transfers for the warehouse; None without a store. ``import_day``

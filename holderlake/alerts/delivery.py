@@ -97,13 +97,12 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
     return report
 
 
-def notify(workspace: Workspace, alerts: Sequence[Alert], now: datetime | None = None) -> DeliveryReport:
+def notify(workspace: Workspace, alerts: Sequence[Alert]) -> DeliveryReport:
     """Add new alerts and notices to the outbox, and send those that are due. Each is sent once.
 
-    ``now`` is naive UTC, by default the current time. Raises ``SettingsError`` if the file with the webhook's address
-    or secret cannot be read.
+    Raises ``SettingsError`` if the file with the webhook's address or secret cannot be read.
     """
-    now = now or utc_now()
+    now = utc_now()
     outbox = Outbox(workspace.state(workspace.settings.alerts_database))
     destinations = [LOG, WEBHOOK] if workspace.settings.has_webhook else [LOG]
     new_alerts = outbox.add(alerts, destinations, now)

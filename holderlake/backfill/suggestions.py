@@ -143,7 +143,8 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
     left_out = [stream.name for stream in offer.streams if stream not in streams_left]
     cheaper = settings if not top else changed(settings, "addresses.top", 0)
     saves = offer.total - offer.credits(cheaper, streams_left)
-    yield Advice(f"leave out {' and '.join(left_out)}", top, _tables(streams_left), saves, loses)
+    tables = tuple(stream.tables[0] for stream in streams_left)
+    yield Advice(f"leave out {' and '.join(left_out)}", top, tables, saves, loses)
 
 
 def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
@@ -197,10 +198,6 @@ def _address_sets(offer: Offer) -> bool:
     """Return True if each chain of the plan has an address set."""
     sets = offer.settings.address_sets.values()
     return all(any(members.chain in (None, chain) for members in sets) for chain in offer.chains)
-
-
-def _tables(streams: Sequence[Stream]) -> tuple[str, ...]:
-    return tuple(stream.tables[0] for stream in streams)
 
 
 def _toml(value: int | bool) -> str:

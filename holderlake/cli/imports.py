@@ -278,7 +278,7 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
     to_block: ToBlock = None,
     ranges: Annotated[
         int | None,
-        typer.Option("--ranges", min=1, help="Compare so many ranges of blocks, chosen at random, instead of all."),
+        typer.Option("--ranges", min=1, help="Compare this number of random ranges of blocks, instead of all."),
     ] = None,
     against: Annotated[
         list[str] | None,

@@ -24,7 +24,7 @@ _SYMBOL: Final = re.compile(r"(?!0[xX])\S{1,25}")
 _WITH_SYMBOL: Final = "SELECT token_address FROM known_tokens WHERE chain = ? AND lower(symbol) = lower(?)"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without --yes, only show what it would do.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without --yes, only show the effect.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
 Tokens = Annotated[

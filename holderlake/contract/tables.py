@@ -59,29 +59,30 @@ class Table:
         return self.schema.remove(self.schema.get_field_index("fetched_at"))
 
 
-def _field(name: str, dtype: pa.DataType, comment: str, *, required: bool = False) -> pa.Field:
+def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
+    """Return an Arrow field with a comment. The field is nullable if ``required`` is false."""
     return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
 
 
 def _text(name: str, comment: str, *, required: bool = False) -> pa.Field:
-    return _field(name, pa.string(), comment, required=required)
+    return column(name, pa.string(), comment, required=required)
 
 
 def _int(name: str, comment: str, *, required: bool = False) -> pa.Field:
-    return _field(name, pa.int64(), comment, required=required)
+    return column(name, pa.int64(), comment, required=required)
 
 
 def _flag(name: str, comment: str, *, required: bool = False) -> pa.Field:
-    return _field(name, pa.bool_(), comment, required=required)
+    return column(name, pa.bool_(), comment, required=required)
 
 
 def _instant(name: str, comment: str, *, required: bool = False) -> pa.Field:
-    return _field(name, INSTANT_TYPE, comment, required=required)
+    return column(name, INSTANT_TYPE, comment, required=required)
 
 
 def _amount(name: str, comment: str) -> tuple[pa.Field, pa.Field]:
     return (
-        _field(name, AMOUNT_TYPE, f"{comment}, in token units; null from 10^20 on"),
+        column(name, AMOUNT_TYPE, f"{comment}, in token units; null from 10^20 on", required=False),
         _text(f"{name}_exact", f"The exact {name} where the decimal column can't hold it, else null"),
     )
 
@@ -112,7 +113,7 @@ def columns_of_model(model: type[BaseModel]) -> Iterator[pa.Field]:
             yield from _amount(field.column, field.comment)
         elif field.kind in _COLUMN_TYPES and field.column:
             required = field.is_essential or field.kind == "constant"
-            yield _field(field.column, _COLUMN_TYPES[field.kind], field.comment, required=required)
+            yield column(field.column, _COLUMN_TYPES[field.kind], field.comment, required=required)
         elif field.model is not None and field.kind in ("object", "scores"):
             yield from columns_of_model(field.model)
 
@@ -303,13 +304,6 @@ def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
     rounded = _ROUNDING.quantize(value, _QUANTUM) if fits else None
     exact = None if rounded == value else format(_EXACT.normalize(value), "f")
     return {name: rounded, f"{name}_exact": exact}
-
-
-def exact_amount(row: Mapping[str, Any], name: str) -> Decimal | None:
-    """Return the exact value of an amount from a row's two columns ``{name}`` and ``{name}_exact``; None if both are
-    null."""
-    exact = row[f"{name}_exact"]
-    return Decimal(exact) if exact is not None else row[name]
 
 
 def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime | None = None) -> pa.Table:

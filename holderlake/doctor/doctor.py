@@ -175,7 +175,8 @@ def _provider_checks(workspace: Workspace) -> list[Callable[[], Finding]]:
 
 
 def _provider(workspace: Workspace, chains: list[str]) -> Finding:
-    text = f"{_name(workspace)} answers, {counted(len(chains), 'chain')}{_direct(workspace)}"
+    direct = "; maps and holders come straight from its engine" if workspace.engine else ""
+    text = f"{_name(workspace)} answers, {counted(len(chains), 'chain')}{direct}"
     unlisted = sorted(set(workspace.settings.watchlist) - set(chains))
     if unlisted:
         near = difflib.get_close_matches(unlisted[0], chains, 1, 0.5)
@@ -188,10 +189,6 @@ def _name(workspace: Workspace) -> str:
     settings = workspace.settings
     store = "the sample world" if settings.provider.local == "sample" else f"your store {settings.engine_store}"
     return settings.provider.url or f"the embedded service over {store}"
-
-
-def _direct(workspace: Workspace) -> str:
-    return "; maps and holders come straight from its engine" if workspace.engine else ""
 
 
 async def _fetch(workspace: Workspace) -> tuple[list[str], str | None]:

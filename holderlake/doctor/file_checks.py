@@ -134,15 +134,12 @@ def set_databases_aside(workspace: Workspace) -> list[str]:
         problem = _damage_of(path, advice) if path.exists() else None
         if problem:
             damaged_path = home / "dagster" if name.startswith("dagster/") else path
-            aside = [set_aside(file, home, "damaged") for file in _with_sides(damaged_path) if file.exists()]
-            messages.append(f"{problem}; it is now {aside[0]}")
+            files = [damaged_path.with_name(f"{damaged_path.name}{side}") for side in _SIDES]
+            moved_to = [set_aside(file, home, "damaged") for file in files if file.exists()]
+            messages.append(f"{problem}; it is now {moved_to[0]}")
             if path == workspace.settings.ledger:
                 _ = workspace.ledger
     return messages
-
-
-def _with_sides(path: Path) -> list[Path]:
-    return [path.with_name(f"{path.name}{side}") for side in _SIDES]
 
 
 def _shared_state(workspace: Workspace) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ DIALOG: Final = 7.0
 DIALOG_DPI: Final = 96
 MEASURES: Final[Mapping[str, str]] = {
     "top_10_share": "10 largest holders",
-    "top_10_adjusted": "10 largest entities, without exchanges",
+    "top_10_adjusted": "10 largest groups, without exchanges",
     "bundles": "10 largest clusters",
     "cexs": "Centralised exchanges",
     "dexs": "Decentralised exchanges",
@@ -121,11 +121,12 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
     largest = sorted(lines, key=lambda line: -max(row["share"] or 0 for row in line))
     for number, line in enumerate(largest):
         is_named = number < _NAMED_CLUSTERS
+        name = f"cluster {line[-1]['cluster_id']} on {line[-1]['timestamp']:%Y-%m-%d}"
         axes.plot(
             [row["timestamp"] for row in line],
             [row["share"] for row in line],
             color=HUES[number] if is_named else _REST_HUE,
-            label=_cluster_name(line[-1]) if is_named else "smaller ones" if number == _NAMED_CLUSTERS else None,
+            label=name if is_named else "smaller ones" if number == _NAMED_CLUSTERS else None,
             linewidth=1.6,
             marker="o",
             markersize=4,
@@ -136,10 +137,6 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
 def numbers(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
     """Return a column of numbers as floats, null as NaN, which a plot leaves out."""
     return np.array([nan if value is None else value for value in rows[column].to_pylist()], dtype=float)
-
-
-def _cluster_name(row: Mapping[str, Any]) -> str:
-    return f"cluster {row['cluster_id']} on {row['timestamp']:%Y-%m-%d}"
 
 
 def percent_tick(share: float, _: object = None) -> str:

@@ -104,16 +104,13 @@ class Sandbox:
             await process.stdin.drain()
             line = await asyncio.wait_for(process.stdout.readline(), self.bounds.seconds + _GRACE_SECONDS)
         except TimeoutError:
-            raise Refused(self._too_long()) from None
+            raise Refused(f"the query ran longer than {self.bounds.seconds:g} s and was ended; ask for less") from None
         except (OSError, ValueError) as error:
             raise Refused(f"the query ended its process ({error}); ask for less") from None
         if not line:
             raise Refused("the query needed too much memory and was ended; ask for less")
         answer: dict[str, Any] = json.loads(line)
         return answer
-
-    def _too_long(self) -> str:
-        return f"the query ran longer than {self.bounds.seconds:g} s and was ended; ask for less"
 
     async def _start(self) -> asyncio.subprocess.Process:
         environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "TZ") if name in os.environ}

@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -345,11 +344,8 @@ def map_picture(warehouse: Warehouse, token: str, at: str, chain: str | None) ->
         tables, names = history.map_at(timestamp), history.ask("token").to_pylist()[0]
     title = TokenTitle(printable(names["name"] or ""), printable(names["symbol"] or ""), chain, timestamp)
     picture = draw_map(tables, title, width=_PICTURE_WIDTH, theme=Theme.LIGHT, form="png")
-    return picture, _sentence(address, chain, timestamp, tables["clusters"].num_rows)
-
-
-def _sentence(address: str, chain: str, timestamp: datetime, clusters: int) -> str:
-    return f"Map of {address} on {chain} as of {timestamp:%Y-%m-%d %H:%M} UTC: {counted(clusters, 'cluster')}."
+    clusters = counted(tables["clusters"].num_rows, "cluster")
+    return picture, f"Map of {address} on {chain} as of {timestamp:%Y-%m-%d %H:%M} UTC: {clusters}."
 
 
 def serve(warehouse: Warehouse, http: bool, port: int, allow_spending: bool, say: Callable[[str], None]) -> None:

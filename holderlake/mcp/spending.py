@@ -17,7 +17,7 @@ _MOST_SECONDS: Final = 3_600.0
 
 
 class FetchPlan(BaseModel):
-    """What a fetch of past instants would cost at most. Credits are in hundredths."""
+    """The most that a fetch of past instants would cost. Credits are in hundredths."""
 
     number: str = Field(description="Give it to fetch_planned, after the user has agreed to the cost.")
     calls: int

@@ -85,17 +85,17 @@ def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_SECONDS) -> None:
+def remove_leftovers(folder: Path, spill_prefix: str) -> None:
     """Remove files of ``whole_file`` and folders named ``spill_prefix…`` that killed processes left in ``folder``.
 
-    Files younger than ``older_than`` seconds and files that a process has locked stay.
+    Files younger than ``_OLD_SECONDS`` and files that a process has locked stay.
     """
     for path in folder.iterdir():
         is_spill = path.name.startswith(spill_prefix) and path.is_dir()
         if not (is_spill or _PART.fullmatch(path.name)) or path.is_symlink():
             continue
         with suppress(OSError):  # it is in use, or another process removed it
-            if time.time() - path.stat().st_mtime > older_than:
+            if time.time() - path.stat().st_mtime > _OLD_SECONDS:
                 with locked(path / SPILL_LOCK if is_spill else path, if_held=BlockingIOError()):
                     shutil.rmtree(path) if is_spill else path.unlink()
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from holderlake import extras
@@ -63,42 +63,6 @@ class Listed(NamedTuple):
     changed: datetime
 
 
-class Objects(Protocol):
-    """Objects below ``url``. Names contain ``/`` between folders. For any number of threads and processes."""
-
-    url: str
-
-    def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
-        """Return an object's bytes and version; None if there is no object of this name.
-
-        Raises ``TooLarge`` if it is larger than ``max_bytes``; no more are read.
-        """
-        ...
-
-    def part(self, name: str, start: int, length: int) -> bytes:
-        """Return ``length`` bytes of an object from the byte ``start`` on. Raises ``FileNotFoundError``."""
-        ...
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write an object, or replace it."""
-        ...
-
-    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
-        """Write an object if ``version`` is its version, or if it does not exist and ``version`` is None.
-
-        Return the new version; None if nothing was written.
-        """
-        ...
-
-    def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
-        """Yield the objects in the folder ``prefix`` and below it, with names greater than ``after_name``, by name."""
-        ...
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete objects. Missing ones are ignored."""
-        ...
-
-
 def open_objects(url: str, endpoint: str | None = None, region: str | None = None, **secrets: str) -> Objects:
     """Open the storage at a URL such as ``s3://bucket/folder``, ``gs://…``, ``az://…`` or ``file:///folder``.
 
@@ -131,13 +95,20 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Re
 
 
 class Folder:
-    """Objects as files in a folder, on this host or on a shared file system. Files are synced to disk."""
+    """Objects as files in a folder, on this host or on a shared file system. Files are synced to disk.
+
+    The objects are below ``url``. Names contain ``/`` between folders. For any number of threads and processes.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.url = str(root)
 
     def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+        """Return an object's bytes and version; None if there is no object of this name.
+
+        Raises ``TooLarge`` if it is larger than ``max_bytes``; no more are read.
+        """
         try:
             handle = os.open(self.root / name, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block
         except (FileNotFoundError, NotADirectoryError):
@@ -149,14 +120,20 @@ class Folder:
             return file.read(max_bytes), Version(_e_tag(status))
 
     def part(self, name: str, start: int, length: int) -> bytes:
+        """Return ``length`` bytes of an object from the byte ``start`` on. Raises ``FileNotFoundError``."""
         with (self.root / name).open("rb") as file:
             file.seek(start)
             return file.read(length)
 
     def put(self, name: str, data: bytes) -> None:
+        """Write an object, or replace it."""
         write_whole(self.root / name, data)
 
     def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
+        """Write an object if ``version`` is its version, or if it does not exist and ``version`` is None.
+
+        Return the new version; None if nothing was written.
+        """
         path = self.root / name
         with locked(self.root / _LOCK):
             present = _e_tag(path.stat()) if path.exists() else None
@@ -166,6 +143,7 @@ class Folder:
             return Version(_e_tag(path.stat()))
 
     def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
+        """Yield the objects in the folder ``prefix`` and below it, with names greater than ``after_name``, by name."""
         yield from (
             listed for listed in sorted(self._files(prefix.rstrip("/"), after_name)) if listed.name > after_name
         )
@@ -187,6 +165,7 @@ class Folder:
                     yield Listed(name, _e_tag(status), status.st_size, changed)
 
     def delete(self, names: Iterable[str]) -> None:
+        """Delete objects. Missing ones are ignored."""
         for name in names:
             (self.root / name).unlink(missing_ok=True)
 
@@ -288,6 +267,10 @@ class Below:
 
     def delete(self, names: Iterable[str]) -> None:
         self._objects.delete(self._folder + name for name in names)
+
+
+Objects: TypeAlias = Folder | Bucket | Below
+"""A storage of objects. ``Folder`` says what its methods do; other storages have the same ones."""
 
 
 def _too_large(place: object, max_bytes: int) -> TooLarge:

@@ -1,6 +1,6 @@
 """The table ``comparisons``: differences between two homes that ``holderlake compare --keep`` found.
 
-Each pair of homes has one Parquet file in the folder ``comparisons`` beside the warehouse; a load copies their rows.
+Each pair of homes has one Parquet file in the folder ``comparisons`` next to the warehouse; a load copies their rows.
 """
 
 from __future__ import annotations
@@ -14,41 +14,36 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.contract.tables import INSTANT_TYPE, Table
+from holderlake.contract.tables import INSTANT_TYPE, Table, column
 from holderlake.storage.atomic_files import whole_file
 from holderlake.storage.parquet import parquet_fault
-
-
-def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
-    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
-
 
 TABLE: Final = Table(
     "comparisons",
     "a difference between two sources about a token at an instant, or equal, if there is none",
     pa.schema(
         [
-            _column("chain", pa.string(), "Chain id"),
-            _column("as_of", INSTANT_TYPE, "The instant of both sources, UTC"),
-            _column("token_address", pa.string(), "The token's contract address, or native"),
-            _column("source_a", pa.string(), "Name of the first source"),
-            _column("source_b", pa.string(), "Name of the second source"),
-            _column("what", pa.string(), "holder, amount, share, rank, label, relationship, cluster, score, or equal"),
-            _column(
+            column("chain", pa.string(), "Chain id"),
+            column("as_of", INSTANT_TYPE, "The instant of both sources, UTC"),
+            column("token_address", pa.string(), "The token's contract address, or native"),
+            column("source_a", pa.string(), "Name of the first source"),
+            column("source_b", pa.string(), "Name of the second source"),
+            column("what", pa.string(), "holder, amount, share, rank, label, relationship, cluster, score, or equal"),
+            column(
                 "subject",
                 pa.string(),
                 "An address, two addresses (and token, chain and kind of the transfers if others), a cluster's "
                 "first members, or empty: all holders, the score",
             ),
-            _column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
-            _column("b", pa.string(), "Value of the second source as text; null if it has none", required=False),
-            _column(
+            column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
+            column("b", pa.string(), "Value of the second source as text; null if it has none", required=False),
+            column(
                 "cause",
                 pa.string(),
                 "transfers, other decimals, other supply, other labels, other thresholds, other limits, ties, "
                 "lateness, unexplained, or none if equal",
             ),
-            _column("compared_at", INSTANT_TYPE, "Time of the comparison, UTC"),
+            column("compared_at", INSTANT_TYPE, "Time of the comparison, UTC"),
         ]
     ),
     ("chain", "as_of", "token_address", "source_a", "source_b", "what", "subject"),

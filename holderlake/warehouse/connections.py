@@ -124,21 +124,14 @@ def _name(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def run_query(
-    connection: duckdb.DuckDBPyConnection,
-    sql: str,
-    parameters: Parameters = None,
-    *,
-    most: int | None = None,
-) -> pa.Table:
-    """Return the rows of a query that a user wrote, or the first ``most``, with numbers of type BIGNUM as text. The
-    query cannot write (``one_read``).
+def run_query(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> pa.Table:
+    """Return the rows of a query that a user wrote, with numbers of type BIGNUM as text. The query cannot write
+    (``one_read``).
 
     Raises ``WarehouseError`` with DuckDB's message.
     """
     try:
-        relation = relation_of(connection, sql, parameters, {"BIGNUM"})
-        return (relation if most is None else relation.limit(most)).to_arrow_table()
+        return relation_of(connection, sql, parameters, {"BIGNUM"}).to_arrow_table()
     except duckdb.Error as error:
         raise explained(error) from error
 

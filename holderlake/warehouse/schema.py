@@ -21,7 +21,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table, column
 from holderlake.warehouse import comparisons, spending, transfers
 
 FORMAT: Final = 1
@@ -92,14 +92,10 @@ _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
 _NAMED_STATEMENT: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
 
 
-def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
-    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
-
-
 _COMMON: Final = (
-    _column("chain", pa.string(), "Chain id"),
-    _column("as_of", INSTANT_TYPE, "The partition's instant, UTC"),
-    _column("family", pa.string(), "Family of tables that is fetched together: tokens, holders, maps, …"),
+    column("chain", pa.string(), "Chain id"),
+    column("as_of", INSTANT_TYPE, "The partition's instant, UTC"),
+    column("family", pa.string(), "Family of tables that is fetched together: tokens, holders, maps, …"),
 )
 OWN_TABLES: Final = {
     table.name: table
@@ -110,11 +106,11 @@ OWN_TABLES: Final = {
             pa.schema(
                 [
                     *_COMMON,
-                    _column("provider", pa.string(), "Provider of the rows"),
-                    _column("written_at", INSTANT_TYPE, "When the partition was last written to the lake, UTC"),
-                    _column("row_count", pa.int64(), "Rows of all tables of the family"),
-                    _column("failures", pa.int64(), "Requests, rows and values that could not be read"),
-                    _column(
+                    column("provider", pa.string(), "Provider of the rows"),
+                    column("written_at", INSTANT_TYPE, "When the partition was last written to the lake, UTC"),
+                    column("row_count", pa.int64(), "Rows of all tables of the family"),
+                    column("failures", pa.int64(), "Requests, rows and values that could not be read"),
+                    column(
                         "store_change",
                         pa.int64(),
                         "Number of a change of your store that all rows include; null for another provider",
@@ -130,8 +126,8 @@ OWN_TABLES: Final = {
             pa.schema(
                 [
                     *_COMMON,
-                    _column("subject", pa.string(), "The token, address set or address"),
-                    _column(
+                    column("subject", pa.string(), "The token, address set or address"),
+                    column(
                         "known_since",
                         INSTANT_TYPE,
                         "Time of the first answer that gave no row, UTC; null if all gave rows, or if unknown",
@@ -144,7 +140,7 @@ OWN_TABLES: Final = {
         Table(
             "unanswered",
             "a subject that was to be requested and has no answer: the request failed, or the run stopped before it",
-            pa.schema([*_COMMON, _column("subject", pa.string(), "The token, address set or address")]),
+            pa.schema([*_COMMON, column("subject", pa.string(), "The token, address set or address")]),
             ("family", "chain", "as_of", "subject"),
         ),
         spending.TABLE,

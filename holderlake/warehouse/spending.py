@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import duckdb
 import pyarrow as pa
 
-from holderlake.contract.tables import Table
+from holderlake.contract.tables import Table, column
 
 
 class LedgerReader(Protocol):
@@ -36,27 +36,23 @@ CREDITS: Final = pa.decimal128(18, 2)
 """Type of credits."""
 
 
-def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
-    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
-
-
 TABLE: Final = Table(
     "spending",
     "the calls of a run to an endpoint on a day about one token; chain and token are null for calls about several",
     pa.schema(
         [
-            _column("day", pa.date32(), "Day of the calls, UTC"),
-            _column("run_id", pa.string(), "Dagster's id of the run"),
-            _column("endpoint", pa.string(), "Endpoint of the API: map, holders, tokens_metadata, …"),
-            _column("chain", pa.string(), "Chain id", required=False),
-            _column("token_address", pa.string(), "The token's contract address, or native", required=False),
-            _column("calls", pa.int64(), "Calls that were charged"),
-            _column("open_calls", pa.int64(), "Calls with an unknown outcome, which may have been charged"),
-            _column("uncharged_calls", pa.int64(), "Calls that were not charged"),
-            _column("problems", pa.int64(), "Calls with unusable answers, charged or not"),
-            _column("expected", CREDITS, "Credits of all these calls by the price list"),
-            _column("billed", CREDITS, "Credits that the provider charged"),
-            _column("open", CREDITS, "Credits of the calls with an unknown outcome"),
+            column("day", pa.date32(), "Day of the calls, UTC"),
+            column("run_id", pa.string(), "Dagster's id of the run"),
+            column("endpoint", pa.string(), "Endpoint of the API: map, holders, tokens_metadata, …"),
+            column("chain", pa.string(), "Chain id", required=False),
+            column("token_address", pa.string(), "The token's contract address, or native", required=False),
+            column("calls", pa.int64(), "Calls that were charged"),
+            column("open_calls", pa.int64(), "Calls with an unknown outcome, which may have been charged"),
+            column("uncharged_calls", pa.int64(), "Calls that were not charged"),
+            column("problems", pa.int64(), "Calls with unusable answers, charged or not"),
+            column("expected", CREDITS, "Credits of all these calls by the price list"),
+            column("billed", CREDITS, "Credits that the provider charged"),
+            column("open", CREDITS, "Credits of the calls with an unknown outcome"),
         ]
     ),
     ("day", "run_id", "endpoint", "chain", "token_address"),

@@ -4,10 +4,10 @@ The store replaces its Parquet files when it imports. So a load makes a folder o
 the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. ``openings/`` has opening balances and
 corrections in the same way, and ``balances/`` the balances by second that follow from each file of the two: a load
-writes those that no load before it wrote. The files ``tokens.parquet`` and ``labels.parquet`` beside them have what the
-store knows of tokens and addresses, and ``changes.parquet`` its changes. ``cluster_links.parquet`` and
-``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks against nodes, and
-``undone.parquet`` the transfers that reorganisations undid.
+writes those that no load before it wrote. Next to them, ``tokens.parquet`` and ``labels.parquet`` have the store's
+tokens and labels, and ``changes.parquet`` its changes. ``cluster_links.parquet`` and ``entities.parquet`` have the
+wallets of one owner, ``verified.parquet`` the checks against nodes, and ``undone.parquet`` the transfers that
+reorganisations undid.
 """
 
 from __future__ import annotations

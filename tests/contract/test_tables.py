@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holderlake.contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, exact_amount, with_fetched_at
+from holderlake.contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, with_fetched_at
+from tests.amounts import exact_amount
 
 NOON = datetime(2026, 11, 20, 12)
 HOLDER = {

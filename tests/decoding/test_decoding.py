@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.json import encode
 
-from holderlake.contract.tables import MISSING_CONTENT, TABLES, exact_amount
+from holderlake.contract.tables import MISSING_CONTENT, TABLES
 from holderlake.decoding import lenient
 from holderlake.decoding.answers import address_rows, chain_rows, holder_rows, map_tables, subgraph_rows, token_rows
+from tests.amounts import exact_amount
 from tests.contract.answers import (
     ALICE,
     BOB,

@@ -19,7 +19,6 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.decoding.answers import PARTIAL
 from holderlake.ingest.stream import Stream
@@ -31,6 +30,7 @@ from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
+from tests.amounts import exact_amount
 from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question
 from tests.filling import fill

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from holderlake.contract.rules import Rules
-from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.queries.items import holders_of_item
 from holderlake.engine.queries.negative_balances import all_negative_balances
@@ -30,6 +29,7 @@ from holderlake.engine.records import Label
 from holderlake.engine.sources.labels import LabelFile, read_labels
 from holderlake.engine.sources.token_lists import read_tokens
 from holderlake.engine.store.store import Store
+from tests.amounts import exact_amount
 from tests.commands import holderlake
 from tests.engine.oracle import Oracle
 from tests.engine.sources.reading import read_transfers

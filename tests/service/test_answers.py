@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from holderlake.contract import exact_json, requests
-from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix, to_unix, utc_now
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.settings.sections.service import ServiceSettings
+from tests.amounts import exact_amount
 
 DAY = 86_400
 

@@ -13,11 +13,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.tables import FAMILY_TABLES, TABLES, Table, build, exact_amount
+from holderlake.contract.tables import FAMILY_TABLES, TABLES, Table, build
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
 from holderlake.warehouse.lake_views import script
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from tests.amounts import exact_amount
 from tests.lakes import DAYS, FETCHED_AT, count, failures, holders, map_tables, query, write, write_holders, write_maps
 from tests.processes import PIPE, run, start
 

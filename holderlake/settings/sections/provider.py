@@ -1,4 +1,4 @@
-"""The section ``[provider]``, and what is requested from it: maps, holders, addresses and address sets."""
+"""The section ``[provider]``, and the sections of its requests: maps, holders, addresses and address sets."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ FROM (
     GROUP BY chain, subject
 );
 
--- Since when the answer about each token in each partition is known, and since when it is as it stands. A later answer
--- with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
+-- Since when the answer about each token in each partition is known, and since when it has its present content. A later
+-- answer with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
 -- and so on.
 -- Example: FROM knowledge WHERE as_it_stands_since > known_since ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW knowledge AS

@@ -1,7 +1,7 @@
 -- All holders of a token (its address or symbol) of your store at the end of the second t, on every chain that has it,
 -- from your own transfers, opening balances and corrections as of the last load. No list is needed, and nothing is
 -- left out: an address without a row holds nothing. share is the part of minted less burnt tokens. After the last
--- transfer (see stored_tokens) the balances stay as they are. A token that is not of your store has no rows.
+-- transfer (see stored_tokens) the balances stay unchanged. A token that is not of your store has no rows.
 -- Example: SELECT address, amount, share FROM balances_at((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY share DESC, address LIMIT 3;
 CREATE OR REPLACE MACRO balances_at(of_token, t) AS TABLE
 WITH token AS MATERIALIZED (
