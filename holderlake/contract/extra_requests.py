@@ -6,7 +6,6 @@ Their answers are in ``extra_models``. Other providers do not have these routes,
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
-from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, StringConstraints
 
@@ -24,7 +23,6 @@ from holderlake.contract.extra_models import (
 from holderlake.contract.models import Address, ChainId, HolderLimit, PlainInteger
 from holderlake.contract.requests import Options, Request, TokenRequest
 
-X_TOKENS = "/v0/x/tokens"
 MAX_PAGE = 10_000
 MAX_CHANGES = 10_000
 MAX_OFFSET = 10_000_000
@@ -123,8 +121,7 @@ class HoldersPageRequest(TokenRequest):
     """GET /v0/x/tokens/holders/{chain}/{token_address}: a page of all holders."""
 
     endpoint: ClassVar[str] = "x_holders"
-    root: ClassVar[str] = X_TOKENS
-    kind: ClassVar[str] = "holders"
+    route: ClassVar[str] = "/v0/x/tokens/holders/{chain}/{token_address}"
     answer: ClassVar[Any] = HoldersPage
 
     options: PageOptions = PageOptions()
@@ -144,8 +141,7 @@ class EvidenceRequest(TokenRequest):
     """GET /v0/x/tokens/evidence/{chain}/{token_address}: the transfers that link the members of clusters."""
 
     endpoint: ClassVar[str] = "x_evidence"
-    root: ClassVar[str] = X_TOKENS
-    kind: ClassVar[str] = "evidence"
+    route: ClassVar[str] = "/v0/x/tokens/evidence/{chain}/{token_address}"
     answer: ClassVar[Any] = Evidence
 
     options: EvidenceOptions = EvidenceOptions()
@@ -160,8 +156,7 @@ class OwnersRequest(TokenRequest):
     """GET /v0/x/tokens/clusters/{chain}/{token_address}: the clusters of holders that probably have one owner."""
 
     endpoint: ClassVar[str] = "x_clusters"
-    root: ClassVar[str] = X_TOKENS
-    kind: ClassVar[str] = "clusters"
+    route: ClassVar[str] = "/v0/x/tokens/clusters/{chain}/{token_address}"
     answer: ClassVar[Any] = OwnerClusters
 
     options: OwnersOptions = OwnersOptions()
@@ -176,8 +171,7 @@ class ChangesRequest(TokenRequest):
     """GET /v0/x/tokens/changes/{chain}/{token_address}: the changes of a map between two instants."""
 
     endpoint: ClassVar[str] = "x_changes"
-    root: ClassVar[str] = X_TOKENS
-    kind: ClassVar[str] = "changes"
+    route: ClassVar[str] = "/v0/x/tokens/changes/{chain}/{token_address}"
     answer: ClassVar[Any] = MapChanges
 
     options: ChangesOptions
@@ -191,14 +185,11 @@ class LabelsRequest(Request):
     """GET /v0/x/addresses/labels/{address}: all labels of an address."""
 
     endpoint: ClassVar[str] = "x_labels"
+    route: ClassVar[str] = "/v0/x/addresses/labels/{address}"
     price: ClassVar[int] = prices.LABELS
     answer: ClassVar[Any] = AddressLabels
 
     address: Address
-
-    @property
-    def path(self) -> str:
-        return f"/v0/x/addresses/labels/{quote(self.address, safe='')}"
 
 
 class RulesRequest(Request):
@@ -214,8 +205,7 @@ class ItemRequest(TokenRequest):
     """GET /v0/x/tokens/items/{chain}/{token_address}: the holders of one NFT token id."""
 
     endpoint: ClassVar[str] = "x_item"
-    root: ClassVar[str] = X_TOKENS
-    kind: ClassVar[str] = "items"
+    route: ClassVar[str] = "/v0/x/tokens/items/{chain}/{token_address}"
     answer: ClassVar[Any] = ItemHolders
 
     options: ItemOptions
@@ -229,14 +219,11 @@ class AddressItemsRequest(Request):
     """GET /v0/x/addresses/items/{address}: the NFT token ids that an address held."""
 
     endpoint: ClassVar[str] = "x_address_items"
+    route: ClassVar[str] = "/v0/x/addresses/items/{address}"
     answer: ClassVar[Any] = AddressItems
 
     address: Address
     options: AddressItemsOptions = AddressItemsOptions()
-
-    @property
-    def path(self) -> str:
-        return f"/v0/x/addresses/items/{quote(self.address, safe='')}"
 
     @property
     def cost(self) -> int:

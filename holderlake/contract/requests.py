@@ -7,6 +7,7 @@ and credits".
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -33,6 +34,7 @@ MAX_SUBGRAPH_ADDRESSES = 1_000
 MAX_METADATA_ADDRESSES = 2_500
 MAX_METADATA_TOKENS = 1_000
 
+_FIELD: Final = re.compile(r"\{(\w+)\}")
 _Timestamp = Annotated[int, Field(ge=0), PlainInteger]
 
 _TIME_NODES: Final = (
@@ -49,7 +51,7 @@ class Request(BaseModel):
     endpoint: ClassVar[str]
     method: ClassVar[str] = "GET"
     route: ClassVar[str]
-    """The URL path of a request that has no parameters in its path."""
+    """The URL path below the provider's base address, with the names of fields in braces."""
     price: ClassVar[int]
     """Hundredths of a credit, for a request whose price does not depend on its options."""
     answer: ClassVar[Any]
@@ -57,8 +59,8 @@ class Request(BaseModel):
 
     @property
     def path(self) -> str:
-        """Return the URL path below the provider's base address, with each segment percent-encoded."""
-        return self.route
+        """Return the URL path below the provider's base address, with each field percent-encoded."""
+        return _FIELD.sub(lambda name: quote(getattr(self, name[1]), safe=""), self.route)
 
     @property
     def query(self) -> dict[str, str]:
@@ -132,21 +134,10 @@ class ChainsRequest(Request):
 
 
 class TokenRequest(Request):
-    """Base of the requests about one token.
-
-    The path is ``{root}/{kind}/{chain}/{token_address}``. ``root`` is ``/v0/tokens`` or, for our own routes,
-    ``/v0/x/tokens``. ``kind`` is a word such as ``map``.
-    """
-
-    root: ClassVar[str] = "/v0/tokens"
-    kind: ClassVar[str]
+    """Base of the requests about one token."""
 
     chain: ChainId
     token_address: Address
-
-    @property
-    def path(self) -> str:
-        return f"{self.root}/{self.kind}/{quote(self.chain, safe='')}/{quote(self.token_address, safe='')}"
 
     @property
     def subject(self) -> str:
@@ -157,7 +148,7 @@ class MapRequest(TokenRequest):
     """GET /v0/tokens/map/{chain}/{token_address}: the map of a token."""
 
     endpoint: ClassVar[str] = "map"
-    kind: ClassVar[str] = "map"
+    route: ClassVar[str] = "/v0/tokens/map/{chain}/{token_address}"
     answer: ClassVar[Any] = Map
 
     options: MapOptions = MapOptions()
@@ -178,7 +169,7 @@ class HoldersRequest(TokenRequest):
     """GET /v0/tokens/holders/{chain}/{token_address}: the largest holders of a token."""
 
     endpoint: ClassVar[str] = "holders"
-    kind: ClassVar[str] = "holders"
+    route: ClassVar[str] = "/v0/tokens/holders/{chain}/{token_address}"
     answer: ClassVar[Any] = list[Holder]
 
     options: HoldersOptions = HoldersOptions()
@@ -200,7 +191,7 @@ class MetricsRequest(TokenRequest):
 
     endpoint: ClassVar[str] = "metrics"
     price: ClassVar[int] = prices.METRICS
-    kind: ClassVar[str] = "metrics"
+    route: ClassVar[str] = "/v0/tokens/metrics/{chain}/{token_address}"
     answer: ClassVar[Any] = Metrics
 
 
@@ -209,7 +200,7 @@ class ScreenshotRequest(TokenRequest):
 
     endpoint: ClassVar[str] = "screenshot"
     price: ClassVar[int] = prices.SCREENSHOT
-    kind: ClassVar[str] = "screenshot"
+    route: ClassVar[str] = "/v0/tokens/screenshot/{chain}/{token_address}"
     answer: ClassVar[Any] = Screenshot
 
 
@@ -217,7 +208,7 @@ class TokenMetadataRequest(TokenRequest):
     """GET /v0/tokens/metadata/{chain}/{token_address}: name and symbol of a token, and its statistics."""
 
     endpoint: ClassVar[str] = "token_metadata"
-    kind: ClassVar[str] = "metadata"
+    route: ClassVar[str] = "/v0/tokens/metadata/{chain}/{token_address}"
     answer: ClassVar[Any] = Token
 
     return_token_stats: bool = False
@@ -299,14 +290,11 @@ class AddressMetadataRequest(Request):
     """GET /v0/addresses/metadata/{address}: the details of an address."""
 
     endpoint: ClassVar[str] = "address_metadata"
+    route: ClassVar[str] = "/v0/addresses/metadata/{address}"
     price: ClassVar[int] = prices.ADDRESS_METADATA
     answer: ClassVar[Any] = AddressMetadata
 
     address: Address
-
-    @property
-    def path(self) -> str:
-        return f"/v0/addresses/metadata/{quote(self.address, safe='')}"
 
 
 class AddressesMetadataRequest(Request):

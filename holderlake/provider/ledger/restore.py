@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.prices import credits_text
-from holderlake.contract.requests import ENDPOINTS, AddressMetadataRequest, Request, TokenRequest
+from holderlake.contract.requests import ENDPOINTS, Request
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.reports import Restored
 from holderlake.provider.ledger.statements import FORMAT, SCHEMAS
@@ -120,15 +120,11 @@ def request_of(about: Mapping[str, Any]) -> Request | None:
     return None
 
 
-def _path_fields(kind: type[Request], path: str) -> dict[str, Any] | None:
+def _path_fields(kind: type[Request], path: str) -> dict[str, str] | None:
     """Return the request's fields that ``path`` contains; None if ``path`` is of another endpoint than ``kind``."""
-    parts = [unquote(part) for part in path.split("/")]
-    if issubclass(kind, TokenRequest):
-        *start, chain, token = parts
-        return {"chain": chain, "token_address": token} if "/".join(start) == f"{kind.root}/{kind.kind}" else None
-    if kind is AddressMetadataRequest:
-        return {"address": parts[-1]} if "/".join(parts[:-1]) == "/v0/addresses/metadata" else None
-    return {} if path == kind.route else None
+    names, parts = kind.route.split("/"), [unquote(part) for part in path.split("/")]
+    fields = {name[1:-1]: part for name, part in zip(names, parts, strict=False) if name.startswith("{")}
+    return fields if [fields.get(name[1:-1], name) for name in names] == parts else None
 
 
 def _other_fields(kind: type[Request], query: Mapping[str, str], body: Any) -> dict[str, Any]:
