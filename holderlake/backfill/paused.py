@@ -61,14 +61,14 @@ class Selection:
         return hashlib.sha256(f"{self!r}{self.refresh_since}".encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True)
-class PausedBackfill:
-    """A backfill that waits for credits. ``of`` is its scope, ``reason`` the text of the error that stopped it.
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """The reason that work waits for credits: the text of the error that stopped it, and when it can resume.
 
-    ``resume_on`` is the UTC day on which it can resume. It is None if another run can resume it immediately.
+    ``resume_on`` is the UTC day on which it can resume. It is None if another run can resume it immediately. ``since``
+    is the time (naive UTC) at which it was paused.
     """
 
-    of: Selection
     reason: str
     resume_on: date | None
     asked: int | None = None
@@ -76,15 +76,14 @@ class PausedBackfill:
     refused: int | None = None
     """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
     reason."""
-    since: datetime | None = None
-    """Time (naive UTC) at which it was paused."""
+    since: datetime
 
     def has_credits_again(self, workspace: Workspace) -> bool:
         """Ask the provider whether the refused call can be paid again: see ``credits_again``."""
         return self.refused is not None and credits_again(workspace, self.refused)
 
     def is_due(self, workspace: Workspace) -> bool:
-        """Return True if the backfill can resume: its day has come, or raised ceilings allow the refused call.
+        """Return True if the work can resume: its day has come, or raised ceilings allow the refused call.
 
         ``has_credits_again`` asks the provider, too.
         """
@@ -92,6 +91,13 @@ class PausedBackfill:
             return True
         room_left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
         return self.asked is not None and all(room is None or room >= self.asked for room in room_left)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PausedBackfill(Pause):
+    """A backfill that waits for credits. ``of`` is its scope."""
+
+    of: Selection
 
     @property
     def advice(self) -> str:
@@ -105,20 +111,27 @@ def pause(workspace: Workspace, error: Exception, selection: Selection) -> Pause
 
     Returns None, and stores nothing, if the error is not about credits, a ceiling or the rate limit.
     """
-    paused = paused_after(workspace, error, selection)
-    if paused is not None:
-        _documents(workspace).put(selection.id, msgspec.json.encode(paused))
+    stopped = pause_after(workspace, error)
+    if stopped is None:
+        return None
+    paused = PausedBackfill(of=selection, **vars(stopped))
+    _documents(workspace).put(selection.id, msgspec.json.encode(paused))
     return paused
 
 
-def paused_after(workspace: Workspace, error: Exception, selection: Selection) -> PausedBackfill | None:
-    """Return the record that ``pause`` would store for a stopped backfill; None for other errors. It stores nothing."""
+def pause_after(workspace: Workspace, error: Exception) -> Pause | None:
+    """Return why and until when work waits that ``error`` stopped; None for other errors than those of ``pause``."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     exceeding_cost = error.call_cost if isinstance(error, BudgetExceeded) else None
     is_refused = isinstance(error, CreditsExhausted) and isinstance(error.request, Request)
-    refused = error.request.cost if is_refused else None
-    return PausedBackfill(selection, str(error), _resume_on(workspace, error), exceeding_cost, refused, workspace.now())
+    return Pause(
+        reason=str(error),
+        resume_on=_resume_on(workspace, error),
+        asked=exceeding_cost,
+        refused=error.request.cost if is_refused else None,
+        since=workspace.now(),
+    )
 
 
 def credits_again(workspace: Workspace, cost: int) -> bool:

@@ -232,7 +232,7 @@ def _paused_schedule(workspace: Workspace) -> Finding:
 
 def _paused_backfills(workspace: Workspace) -> Finding:
     paused = paused_backfills(workspace)
-    since = min((backfill.since for backfill in paused if backfill.since), default=None)
+    since = min((backfill.since for backfill in paused), default=None)
     when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
     text = (
         f"{counted(len(paused), 'backfill')} paused {when}; the first of "

@@ -10,51 +10,35 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Final
 
 import msgspec
 
-from holderlake.backfill.paused import PausedBackfill, Selection, credits_again, paused_after
+from holderlake.backfill.paused import Pause, pause_after
 from holderlake.provider.errors import PermanentError
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.documents import Documents
 from holderlake.workspace import Workspace
 
 _NAME: Final = "schedule"
-_NOTHING: Final = Selection((), ())
 
 
-@dataclass(frozen=True)
-class PausedSchedule:
-    """The reason that scheduled runs wait: an error's text, code and time (naive UTC), and the day when they resume.
+@dataclass(frozen=True, kw_only=True)
+class PausedSchedule(Pause):
+    """The reason that scheduled runs wait. ``code`` is the error's, ``account`` a digest of the provider's address and
+    the API key."""
 
-    ``asked``: cost (hundredths of a credit) of the call that exceeded a ceiling of the settings; None for another
-    reason. ``account``: digest of the provider's address and the API key.
-    """
-
-    reason: str
-    code: str
-    since: datetime
     resume_on: date
-    asked: int | None
+    code: str
     account: str
-    refused: int | None = None
-    """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
-    reason."""
 
     def __str__(self) -> str:
         return f"scheduled runs wait for credits until {self.resume_on}: {self.reason}"
 
     def is_due(self, workspace: Workspace) -> bool:
         """Return whether runs can resume: the day has come, a ceiling was raised, or there is another API key."""
-        if self.account != _account(workspace.settings):
-            return True
-        return PausedBackfill(_NOTHING, self.reason, self.resume_on, self.asked).is_due(workspace)
-
-    def has_credits_again(self, workspace: Workspace) -> bool:
-        """Ask the provider whether the refused call can be paid again. The request costs at most 0.01 credit."""
-        return self.refused is not None and credits_again(workspace, self.refused)
+        return self.account != _account(workspace.settings) or super().is_due(workspace)
 
 
 def pausing(workspace: Workspace) -> Callable[[Exception], str]:
@@ -64,17 +48,9 @@ def pausing(workspace: Workspace) -> Callable[[Exception], str]:
     """
 
     def explain(error: Exception) -> str:
-        stopped = paused_after(workspace, error, _NOTHING)
+        stopped = pause_after(workspace, error)
         if isinstance(error, PermanentError) and stopped and stopped.resume_on:
-            paused = PausedSchedule(
-                stopped.reason,
-                error.code,
-                workspace.now(),
-                stopped.resume_on,
-                stopped.asked,
-                _account(workspace.settings),
-                stopped.refused,
-            )
+            paused = PausedSchedule(code=error.code, account=_account(workspace.settings), **vars(stopped))
             paused_before = paused_schedule(workspace)
             if paused_before is None or paused_before.is_due(workspace):
                 _documents(workspace).put(_NAME, msgspec.json.encode(paused))
