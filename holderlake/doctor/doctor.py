@@ -232,10 +232,9 @@ def _paused_schedule(workspace: Workspace) -> Finding:
 
 def _paused_backfills(workspace: Workspace) -> Finding:
     paused = paused_backfills(workspace)
-    since = min((backfill.since for backfill in paused), default=None)
-    when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
+    since = min(backfill.since for backfill in paused)
     text = (
-        f"{counted(len(paused), 'backfill')} paused {when}; the first of "
+        f"{counted(len(paused), 'backfill')} paused since {since:%Y-%m-%d %H:%M} UTC; the first of "
         f"{counted(len(paused[0].of.instants), 'instant')}: {paused[0].reason}"
     )
     return Finding("paused backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")

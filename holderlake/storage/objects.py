@@ -247,7 +247,7 @@ class Below:
     def __init__(self, objects: Objects, folder: str) -> None:
         self._objects = objects
         self._folder = f"{folder}/"
-        self.url = f"{objects.url.rstrip('/')}/{folder}"
+        self.url: str = f"{objects.url.rstrip('/')}/{folder}"
 
     def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         return self._objects.get(self._folder + name, max_bytes)
