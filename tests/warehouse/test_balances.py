@@ -78,7 +78,7 @@ def imported(home: Home, seed: int, decimals: int) -> tuple[Random, list[Row]]:
         home.add(*later)
         rows += later
     home.warehouse.load(home.lake)
-    parts = home.store.view().manifest.parts_of(COIN)
+    parts = home.store.view().listing.parts_of(COIN)
     assert [part.kind for part in parts] == ["base", "tail", "tail", "tail"]
     return chance, rows
 
@@ -158,7 +158,7 @@ def test_transfers_of_nothing_and_of_the_far_future_have_exact_balances(home: Ho
 def test_opening_balances_and_corrections_count(home: Home) -> None:
     home.store.add_opening_balances(openings(("a", 60), ("b", 40), at=BEGIN))
     home.add(transfer("a -> b", 25, BEGIN + 5), transfer("mint -> c", 1, BEGIN + DAY, token=OTHER))
-    parts = home.store.view().manifest.parts_of(COIN)
+    parts = home.store.view().listing.parts_of(COIN)
     rows = correction_rows(COIN, Instant(BEGIN + 9, BEGIN + 9), {"a": 3, "b": -65})
     home.store.replace_corrections(COIN, BEGIN + 9, rows, parts)
     found = [home.query(f"{HELD} ORDER BY address", BEGIN + second) for second in (-1, 0, 5, 9, 5 * DAY)]
@@ -197,7 +197,7 @@ def files_of(home: Home, key: tuple[str, str]) -> list[Path]:
 
 def test_a_token_with_damaged_arrays_has_no_balances(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     home.add(transfer("mint -> a", 9, BEGIN), token_of_another())
-    (part,) = home.store.view().manifest.parts_of(COIN)
+    (part,) = home.store.view().listing.parts_of(COIN)
     home.store.root.joinpath(part.paths[1]).write_bytes(b"damaged")
     assert home.query(HELD, BEGIN) == []
     assert home.query("SELECT address FROM balances_at(?, ?)", TOKEN[1], BEGIN) == [("z",)]
