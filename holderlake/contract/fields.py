@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -60,7 +60,7 @@ class AnswerField:
     default: Any
     model: type[BaseModel] | None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The field's name in JSON."""
         return self.names[0]
