@@ -51,9 +51,9 @@ from pyiceberg.typedef import Record
 
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
+from holderlake.lake.bucket_storage import BucketStorage, object_name
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import NO_FILE, DamagedFile, LakeError, Manifest
-from holderlake.lake.object_store import BucketStore, object_name
 from holderlake.lake.rows import from_parquet
 from holderlake.storage.locks import locked
 from holderlake.storage.objects import in_threads
@@ -161,8 +161,8 @@ class IcebergTables:
         self._compact_bytes = compact_bytes
         self._storage = dict(storage or {})
         self._files: _Files
-        if isinstance(lake.store, BucketStore):
-            self._files = _Objects(lake, lake.store)
+        if isinstance(lake.storage, BucketStorage):
+            self._files = _Objects(lake, lake.storage)
             self.root = f"{self._files.root}/{_METADATA}"
             """Address of the folder with the tables' metadata and merged files. A REST catalogue chooses its own."""
         else:
@@ -487,7 +487,7 @@ class _Links:
 class _Objects:
     """The objects of a lake in a bucket. They never change, and the lake does not sweep those that tables list."""
 
-    def __init__(self, lake: Lake, store: BucketStore) -> None:
+    def __init__(self, lake: Lake, store: BucketStorage) -> None:
         if store.name.startswith("az"):
             raise LakeError(
                 f"{store.name} cannot be published: Iceberg's readers name the account of an Azure container, and "

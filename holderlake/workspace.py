@@ -20,8 +20,8 @@ from pydantic import SecretStr
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.http import MEGABYTE
+from holderlake.lake.bucket_storage import ARCHIVE, BucketStorage
 from holderlake.lake.lake import Lake, Manifest
-from holderlake.lake.object_store import ARCHIVE, BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.direct_engine import DirectEngine
@@ -277,16 +277,16 @@ def open_lake(settings: Settings) -> Lake:
         return Lake(settings.lake_folder)
     objects = open_objects(url, settings.lake.endpoint, settings.lake.region)
     folder = settings.bucket_folder(url)
-    return Lake(folder, BucketStore(objects, folder, settings.lake.cache_bytes, _may_be_old(settings, objects)))
+    return Lake(folder, BucketStorage(objects, folder, settings.lake.cache_bytes, _may_be_old(settings, objects)))
 
 
 def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
     """Open the archive of the settings: in the home folder, or in the bucket of the lake."""
-    store = lake.store
-    if not isinstance(store, BucketStore):
+    storage = lake.storage
+    if not isinstance(storage, BucketStorage):
         return AnswerArchive(settings.archive)
-    objects = Below(store.objects, ARCHIVE)
-    return AnswerArchive(store.folder / "archive", objects, _may_be_old(settings, store.objects), store.records)
+    objects = Below(storage.objects, ARCHIVE)
+    return AnswerArchive(storage.folder / "archive", objects, _may_be_old(settings, storage.objects), storage.records)
 
 
 def _may_be_old(settings: Settings, objects: Objects) -> Callable[[], bool]:

@@ -202,7 +202,7 @@ class Coverage:
 
     def _top_rows(self, manifest: Manifest) -> pa.Table:
         try:
-            with pq.ParquetFile(self._lake.store.path(manifest, "holders")) as file:
+            with pq.ParquetFile(self._lake.storage.path(manifest, "holders")) as file:
                 return file.read(columns=["rank", "address"])
         except (OSError, pa.ArrowInvalid):
             return self._lake.rows(manifest, "holders")

@@ -146,7 +146,7 @@ def _where_next(workspace: Workspace) -> None:
                 "holders who entered and left",
             ),
             ("holderlake serve --sample", "the /v0 API itself, with its docs page"),
-            (workspace.lake.store.name, "the Parquet lake, for any reader"),
+            (workspace.lake.storage.name, "the Parquet lake, for any reader"),
             (str(workspace.warehouse.path), "the DuckDB warehouse"),
         ],
     )

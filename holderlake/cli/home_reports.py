@@ -209,7 +209,7 @@ def moved_report(report: MovedHome, workspace: Workspace, as_json: bool) -> None
         console.err.print(f"Not copied: {reason}", soft_wrap=True)
     console.out.print(
         f"Copied {counted(report.segments, 'segment')} of the archive and "
-        f"{counted(report.partitions, 'partition')} to {workspace.lake.store.name}. The folders "
+        f"{counted(report.partitions, 'partition')} to {workspace.lake.storage.name}. The folders "
         f"{workspace.settings.lake_folder} and {workspace.settings.archive} "
         "are not used any more."
     )

@@ -152,7 +152,7 @@ def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
 def _copied(
     workspace: Workspace, copy: Callable[[Lake, Lake, Progress, Keep | None], Moved], title: str, keep: Keep | None
 ) -> Moved:
-    from holderlake.lake.object_store import open_bucket
+    from holderlake.lake.lake import open_bucket
     from holderlake.settings import SettingsError
 
     bucket = workspace.settings.bucket

@@ -73,7 +73,7 @@ def _lake(lake: Lake) -> Iterator[Finding]:
     if not problems:
         how = "every file matches its manifest" if every_byte else "the sizes of all files match their manifests"
         advice = "" if every_byte else "'holderlake home rebuild --damaged --dry-run' reads every byte"
-        yield Finding("lake", True, f"{counted(len(manifests), 'partition')} in {lake.store.name}, {how}", advice)
+        yield Finding("lake", True, f"{counted(len(manifests), 'partition')} in {lake.storage.name}, {how}", advice)
 
 
 def _archive(archive: AnswerArchive) -> Iterator[Finding]:

@@ -367,7 +367,7 @@ def _write(
             rules,
             partition.store_change,
         )
-        if lake.store.keeps_records:
+        if lake.storage.keeps_records:
             record = provenance.encoded(made_from)
         else:
             provenance.note(context.workspace.archive, made_from)

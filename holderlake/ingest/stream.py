@@ -247,7 +247,7 @@ def missing(
     ``only`` or the watchlist are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
-    manifest = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
+    manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
     refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
     options = stream.chosen_options(workspace.settings, manifest, refresh)
     is_stale = manifest is not None and workspace.is_stale(manifest)

@@ -20,7 +20,7 @@ from holderlake.lake.manifests import (
     file_of,
     parsed_manifest,
 )
-from holderlake.lake.stores import PROVIDER
+from holderlake.lake.storage import PROVIDER
 from holderlake.storage.layout import ANY_PARTITION, Place, family_of, manifest_path, partition_of, place_of
 from holderlake.storage.names import BadName, chain_name, timestamp_name
 
@@ -49,7 +49,7 @@ def damages(
     ``every_byte`` reads each file and compares its SHA-256; otherwise only sizes are compared.
     """
     if lake.provider_damage:
-        yield Damage(f"{lake.store.name}/{PROVIDER}", lake.provider_damage, None)
+        yield Damage(f"{lake.storage.name}/{PROVIDER}", lake.provider_damage, None)
     for path, text in _texts(lake, chains, timestamps):
         try:
             manifest = parsed_manifest(text, path)
@@ -65,11 +65,11 @@ def _texts(
     """Yield path and bytes of the manifests of some chains and timestamps, or of all (None)."""
     chain_names = [None] if chains is None else chains
     if timestamps is None or not lake.is_local:  # a bucket lists a chain faster than each timestamp
-        texts = chain.from_iterable(lake.store.texts(name) for name in chain_names)
+        texts = chain.from_iterable(lake.storage.texts(name) for name in chain_names)
         yield from ((path, text) for path, text in texts if timestamps is None or place_of(path)[2] in timestamps)
         return
     for name, timestamp in product(chain_names, timestamps):
-        yield from lake.store.texts(name, timestamp)
+        yield from lake.storage.texts(name, timestamp)
 
 
 def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterator[Damage]:
@@ -80,11 +80,11 @@ def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterat
     for name, file in manifest.tables.items():
         if file == NO_FILE:
             continue
-        reason = lake.store.fault(manifest, name, every_byte=every_byte)
+        reason = lake.storage.fault(manifest, name, every_byte=every_byte)
         if reason is None and every_byte:
             reason = lake.content_fault(manifest, name)
         if reason:
-            yield Damage(lake.store.location(manifest, name), reason, manifest.place)
+            yield Damage(lake.storage.location(manifest, name), reason, manifest.place)
 
 
 def unlisted(lake: Lake) -> Iterator[Damage]:

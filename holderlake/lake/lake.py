@@ -4,13 +4,15 @@
 commit separately, and none if there are no rows. Readers trust manifests only, which contain the rows, bytes and
 SHA-256 of each file. A partition with a file that does not match its manifest counts as missing, and is written again.
 
-The files lie in a folder (``stores``) or in a bucket (``object_store``).
+The files are in a folder (``storage``) or in a bucket (``bucket_storage``).
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
+import tempfile
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -23,6 +25,7 @@ import pyarrow as pa
 from holderlake.contract.tables import SIDE_TABLES, TABLES
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.lake import commits
+from holderlake.lake.bucket_storage import CACHE_BYTES, BucketStorage
 from holderlake.lake.manifests import (
     FAILURES,
     NO_FILE,
@@ -46,9 +49,10 @@ from holderlake.lake.rows import (
     rows_after_write,
     to_parquet,
 )
-from holderlake.lake.stores import PROVIDER, FolderStore, Latest, Store
+from holderlake.lake.storage import PROVIDER, FolderStorage, Latest
 from holderlake.storage.layout import ANY_PARTITION, Place, table_name
 from holderlake.storage.names import BadName, chain_name, family_name
+from holderlake.storage.objects import open_objects
 
 __all__ = [
     "FAILURES",
@@ -72,17 +76,17 @@ _COMMIT_ATTEMPTS: Final = 50
 class Lake:
     """The Parquet files in one place, from one provider. Safe for any number of processes and threads.
 
-    ``root`` is the folder of the lake; if the lake lies in a bucket (``store``), of the host's copies of its files.
+    ``root`` is the folder of the lake; if the lake is in a bucket (``storage``), of the host's copies of its files.
     """
 
-    def __init__(self, root: Path, store: Store | None = None) -> None:
+    def __init__(self, root: Path, storage: FolderStorage | BucketStorage | None = None) -> None:
         self.root = root
-        self.store = FolderStore(root) if store is None else store
+        self.storage = FolderStorage(root) if storage is None else storage
 
     @property
     def is_local(self) -> bool:
         """True if the lake lies in the folder ``root``."""
-        return isinstance(self.store, FolderStore)
+        return isinstance(self.storage, FolderStorage)
 
     @property
     def provider(self) -> str | None:
@@ -112,9 +116,9 @@ class Lake:
 
     def _noted_provider(self) -> tuple[str | None, str | None]:
         """Return the provider that ``provider_path`` names, and that file's fault; None for each that is absent."""
-        note = self.store.provider_note()
+        note = self.storage.provider_note()
         if note is None:
-            return None, "is missing" if next(self.store.texts(), None) else None
+            return None, "is missing" if next(self.storage.texts(), None) else None
         try:
             return msgspec.json.decode(note, type=dict[str, str])["provider"], None
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
@@ -132,7 +136,7 @@ class Lake:
 
     def manifest(self, family: str, chain: str, as_of: datetime) -> Manifest | None:
         """Return a partition's manifest; None if it was never committed, or a file is missing or has another size."""
-        return self.store.manifest(_place(family, chain, as_of))
+        return self.storage.manifest(_place(family, chain, as_of))
 
     def manifest_paths(self) -> Iterator[Path]:
         """Yield the paths of all manifests by chain, timestamp and family. Only for a local lake."""
@@ -143,13 +147,13 @@ class Lake:
     ) -> Iterator[Manifest]:
         """Yield all manifests, or those of one family, chain or instant, by chain, timestamp and family."""
         timestamp = None if as_of is None else _timestamp(as_of)
-        texts = self.store.texts(None if chain is None else _safe(chain), timestamp, family)
+        texts = self.storage.texts(None if chain is None else _safe(chain), timestamp, family)
         manifests = (_parsed(text, path) for path, text in texts)
         return (manifest for manifest in manifests if manifest)
 
     def complete(self, chain: str, instants: Collection[datetime]) -> Iterator[Manifest]:
         """Yield a chain's manifests of all families at the instants, without those that lack a file."""
-        return self.store.complete(_safe(chain), {_timestamp(as_of) for as_of in instants})
+        return self.storage.complete(_safe(chain), {_timestamp(as_of) for as_of in instants})
 
     def read(self, table: str, chain: str | None = None, as_of: datetime | None = None) -> pa.Table:
         """Return a table's committed rows: of all partitions, or of one chain or instant.
@@ -169,7 +173,7 @@ class Lake:
             if newer is None or newer == manifest:
                 break
             manifest = newer  # written between reading the manifest and reading the file
-        location = self.store.location(manifest, table)
+        location = self.storage.location(manifest, table)
         raise LakeError(
             f"{location} does not match its manifest; 'holderlake home rebuild --damaged' repairs it at no cost"
         )
@@ -190,7 +194,7 @@ class Lake:
         files = {name: self._intact_bytes(manifest, name) for name, file in manifest.tables.items() if file != NO_FILE}
         for name, data in files.items():
             if data is None:
-                location = self.store.location(manifest, name)
+                location = self.storage.location(manifest, name)
                 raise DamagedFile(
                     f"{location} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"
                 )
@@ -220,13 +224,13 @@ class Lake:
     def _is_linked(self, manifest: Manifest, table: str, path: Path) -> bool:
         """Link a table's file to ``path``. If it does not match the manifest, drop the host's copy and return False."""
         try:
-            _link(self.store.path(manifest, table), path)
+            _link(self.storage.path(manifest, table), path)
             if is_intact(path.read_bytes(), manifest.tables[table]):
                 return True
             path.unlink()
         except FileNotFoundError:
             pass
-        self.store.drop_copy(manifest, table)
+        self.storage.drop_copy(manifest, table)
         return False
 
     def _intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
@@ -236,12 +240,12 @@ class Lake:
             return b""
         for _ in range(2):  # a second time if only the host's copy is damaged
             try:
-                data = self.store.path(manifest, table).read_bytes()
+                data = self.storage.path(manifest, table).read_bytes()
             except FileNotFoundError:
                 return None
             if is_intact(data, file):
                 return data
-            if not self.store.drop_copy(manifest, table):
+            if not self.storage.drop_copy(manifest, table):
                 return None
         return None
 
@@ -258,16 +262,16 @@ class Lake:
         place = _place(update.family, update.chain, update.as_of)
         new_rows = update.rows()
         self.claim(update.provider)
-        with self.store.locked(update.chain):
+        with self.storage.locked(update.chain):
             for _ in range(_COMMIT_ATTEMPTS):  # in a bucket, another writer may be faster
                 latest, old_rows = self._latest_rows(place)
                 manifest, files = self._merged(update, new_rows, latest.manifest, old_rows)
                 if latest.manifest and _content(latest.manifest) == _content(manifest):
                     return latest.manifest
-                if self.store.commit(manifest, files, latest, [update.record] if update.record else ()):
+                if self.storage.commit(manifest, files, latest, [update.record] if update.record else ()):
                     return manifest
         raise LakeError(
-            f"the partition {'/'.join(place)} of {self.store.name} was not written, because other writers changed it "
+            f"the partition {'/'.join(place)} of {self.storage.name} was not written, because other writers changed it "
             f"{_COMMIT_ATTEMPTS} times meanwhile; try again"
         )
 
@@ -318,26 +322,26 @@ class Lake:
         With ``quarantine``, move or copy this lake's files of the partition to the quarantine first.
         """
         self.claim(manifest.provider)
-        with self.store.locked(manifest.chain):
-            latest = self.store.latest(manifest.place)
+        with self.storage.locked(manifest.chain):
+            latest = self.storage.latest(manifest.place)
             if expected not in (None, latest):
                 return False
             if quarantine:
-                self.store.set_aside(manifest.place)
-            return self.store.commit(manifest, files, latest._replace(manifest=None))
+                self.storage.set_aside(manifest.place)
+            return self.storage.commit(manifest, files, latest._replace(manifest=None))
 
     def _latest_rows(self, place: Place) -> tuple[Latest, dict[str, pa.Table]]:
         """Return a partition's manifest and rows by table. If a file is damaged, quarantine all its files."""
-        latest = self.store.latest(place)
+        latest = self.storage.latest(place)
         rows = self.intact_rows(latest.manifest) if latest.manifest else None
         if rows is not None:
             return latest, rows
-        for copied_to in self.store.set_aside(place)[:1] if latest.may_exist else ():
+        for copied_to in self.storage.set_aside(place)[:1] if latest.may_exist else ():
             _log.warning(
                 "the partition %s of %s is damaged and is written again; its old files are now in %s. This run writes "
                 "only the rows that it fetches; 'holderlake home rebuild --partition %s' restores the others, for free",
                 "/".join(place),
-                self.store.name,
+                self.storage.name,
                 copied_to,
                 "/".join(place),
             )
@@ -348,16 +352,16 @@ class Lake:
 
         Raises ``LakeError`` for a file with a column of a later version.
         """
-        path = self.store.path(manifest, table)
+        path = self.storage.path(manifest, table)
         return lacking(table, path.read_bytes() if manifest.tables[table] != NO_FILE else b"", path)
 
     def claim(self, provider: str) -> None:
         """Bind the lake to a provider at its first write. Raises ``LakeError`` if it is bound to another one."""
         if self._noted_provider()[0] != provider:
             self.check_provider(provider)
-            with self.store.locked(None):
+            with self.storage.locked(None):
                 if self._noted_provider()[0] != provider:
-                    self.store.note_provider(msgspec.json.encode({"provider": provider}))
+                    self.storage.note_provider(msgspec.json.encode({"provider": provider}))
         self.check_provider(provider)
 
     def check_provider(self, provider: str) -> None:
@@ -367,12 +371,12 @@ class Lake:
             return
         if bound and bound.startswith(SAMPLE_PROVIDER) and provider.startswith(SAMPLE_PROVIDER):
             raise LakeError(
-                f"the lake {self.store.name} was filled with the sample data of another version of Holderlake "
+                f"the lake {self.storage.name} was filled with the sample data of another version of Holderlake "
                 f"({bound!r}; this version has {provider!r}). You can still read it, but not add to it. To continue, "
                 "set HOLDERLAKE_HOME to a new folder and run 'holderlake demo'"
             )
         raise LakeError(
-            f"the lake {self.store.name} has data of {bound!r} and cannot mix it with data of {provider!r}; set "
+            f"the lake {self.storage.name} has data of {bound!r} and cannot mix it with data of {provider!r}; set "
             "HOLDERLAKE_HOME to another folder for that provider"
         )
 
@@ -438,3 +442,25 @@ def _timestamp(as_of: datetime) -> str:
     if as_of.tzinfo is not None or as_of.microsecond:
         raise LakeError(f"invalid as-of instant {as_of.isoformat()}: use UTC without a time zone, in whole seconds")
     return partition_text(as_of)
+
+
+def open_bucket(
+    url: str,
+    endpoint: str | None = None,
+    region: str | None = None,
+    secrets: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    cache_bytes: int = CACHE_BYTES,
+) -> Lake:
+    """Open the lake in the bucket and folder of a URL such as ``s3://bucket/folder``.
+
+    Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
+    a server other than Amazon's. Copies of the files, at most about ``cache_bytes``, are in ``folder``, or in a
+    temporary folder.
+    """
+    objects = open_objects(url, endpoint, region, **(secrets or {}))
+    temporary = None if folder else tempfile.mkdtemp(prefix="holderlake-")
+    storage = BucketStorage(objects, folder or Path(temporary or ""), cache_bytes)
+    if temporary:
+        weakref.finalize(storage, shutil.rmtree, temporary, ignore_errors=True)
+    return Lake(storage.folder, storage)

@@ -18,6 +18,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from holderlake.contract.tables import SIDE_TABLES
+from holderlake.lake.bucket_storage import BucketStorage
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import (
     DamagedFile,
@@ -27,9 +28,8 @@ from holderlake.lake.manifests import (
     content,
     parsed_manifest,
 )
-from holderlake.lake.object_store import BucketStore
 from holderlake.lake.rows import content_fault
-from holderlake.lake.stores import Latest
+from holderlake.lake.storage import Latest
 from holderlake.storage.atomic_files import whole_file
 from holderlake.storage.layout import Place, manifest_name
 
@@ -70,7 +70,7 @@ def push(lake: Lake, bucket: Lake, progress: Progress = lambda _, __: None, keep
     partition that changed on both sides, ``keep`` is copied to the other side; None reports a conflict.
     """
     sync = _Sync(lake, bucket, keep)
-    sync.bucket_store.check_writable()
+    sync.bucket_storage.check_writable()
     names = [manifest_name(*manifest.place) for manifest in lake.manifests()]
     return sync.run(names, lambda name: sync.copy(name, to_bucket=True), progress)
 
@@ -89,12 +89,12 @@ class _Sync:
     """A lake and a bucket, with their last common state: the commit and the ETag of each manifest."""
 
     def __init__(self, lake: Lake, bucket: Lake, keep: Keep | None) -> None:
-        if not isinstance(bucket.store, BucketStore):
-            raise LakeError(f"the lake {bucket.store.name} is not in a bucket: push to a bucket and pull from a bucket")
+        if not isinstance(bucket.storage, BucketStorage):
+            raise LakeError(f"the lake {bucket.root} is not in a bucket: push to a bucket and pull from a bucket")
         self._lake, self._bucket, self._keep = lake, bucket, keep
-        self.bucket_store = bucket.store
-        self.remote = self.bucket_store.refresh()
-        self._path = lake.root / _STATE / f"{hashlib.sha256(self.bucket_store.name.encode()).hexdigest()[:16]}.json"
+        self.bucket_storage = bucket.storage
+        self.remote = self.bucket_storage.refresh()
+        self._path = lake.root / _STATE / f"{hashlib.sha256(self.bucket_storage.name.encode()).hexdigest()[:16]}.json"
         self._common = self._read()
         self._report = Moved()
 
@@ -146,7 +146,7 @@ class _Sync:
         """Return the state of a partition in the bucket. Raises ``DamagedManifest``."""
         latest = _latest(self._bucket, place)
         if latest.manifest is None and latest.version.version is not None:
-            stored_object = self.bucket_store.objects.get(name)
+            stored_object = self.bucket_storage.objects.get(name)
             parsed_manifest(stored_object[0] if stored_object else b"", PurePosixPath(name))
         return latest
 
@@ -194,12 +194,12 @@ class _Sync:
     def _copied(self, name: str, target: Lake, manifest: Manifest, expected: Latest, quarantine: bool = False) -> bool:
         """Copy a partition to ``target``. Return False if ``expected`` is not the target's current state any more."""
         source = self._lake if target is self._bucket else self._bucket
-        source.store.prefetch([manifest])
+        source.storage.prefetch([manifest])
         files = source.files(manifest)
         if target is self._lake:
             for table, data in files.items():
                 if fault := content_fault(manifest, table, data):
-                    raise DamagedFile(f"{source.store.location(manifest, table)} {fault}; push its partition again")
+                    raise DamagedFile(f"{source.storage.location(manifest, table)} {fault}; push its partition again")
         if not target.replace(manifest, files, expected, quarantine=quarantine):
             return False
         self._common[name] = (manifest.commit, _e_tag(_latest(self._bucket, manifest.place)))
@@ -209,8 +209,8 @@ class _Sync:
 
 
 def _latest(lake: Lake, place: Place) -> Latest:
-    with lake.store.locked(place[1]):
-        return lake.store.latest(place)
+    with lake.storage.locked(place[1]):
+        return lake.storage.latest(place)
 
 
 def _e_tag(latest: Latest) -> str:

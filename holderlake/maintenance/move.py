@@ -32,14 +32,14 @@ def move_home(workspace: Workspace) -> MovedHome:
     local_lake, archive = Lake(settings.lake_folder), AnswerArchive(settings.archive)
     report = MovedHome(segments=workspace.archive.copy_from(archive) if archive.root.exists() else 0)
     for manifest in local_lake.manifests():
-        latest = lake.store.latest(manifest.place)
+        latest = lake.storage.latest(manifest.place)
         if latest.manifest is not None:
             if content(latest.manifest) != content(manifest):
                 report.refused.append(f"{'/'.join(manifest.place)} has other rows in the bucket")
             continue
         lake.claim(manifest.provider)
         records = [path.read_bytes() for path in provenance.records_of(archive, manifest.place)]
-        if lake.store.commit(manifest, local_lake.files(manifest), latest, records):
+        if lake.storage.commit(manifest, local_lake.files(manifest), latest, records):
             report.partitions += 1
     if not report.refused:
         workspace.note_moved()

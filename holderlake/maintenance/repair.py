@@ -135,8 +135,8 @@ def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool 
 
 
 def _is_intact(lake: Lake, place: Place) -> bool:
-    with lake.store.locked(place[1]):
-        manifest = lake.store.latest(place).manifest
+    with lake.storage.locked(place[1]):
+        manifest = lake.storage.latest(place).manifest
         return manifest is not None and not any(damaged_files(lake, manifest, every_byte=True))
 
 

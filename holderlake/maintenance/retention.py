@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow.compute as pc
 
 from holderlake.contract.times import utc_now
+from holderlake.lake.bucket_storage import BucketStorage
 from holderlake.lake.lake import FAILURES, PartitionUpdate
 from holderlake.lake.manifests import Manifest
-from holderlake.lake.object_store import BucketStore
 from holderlake.maintenance.prune import Prunable, prunable, prune
 from holderlake.maintenance.replay import stream_of
 from holderlake.workspace import Workspace
@@ -68,8 +68,8 @@ def expired(workspace: Workspace) -> list[Expired]:
     if ages.revisions is not None and (ages.archive is None or ages.revisions < ages.archive):
         replaced_answers = prunable(workspace, ages.revisions, only_superseded=True)
         expired_data += _answers(workspace, "revisions", "replaced answers", replaced_answers)
-    if isinstance(workspace.lake.store, BucketStore):
-        expired_data += _unused(workspace.lake.store)
+    if isinstance(workspace.lake.storage, BucketStorage):
+        expired_data += _unused(workspace.lake.storage)
     return expired_data
 
 
@@ -105,8 +105,8 @@ def _answers(workspace: Workspace, kind: str, description: str, removable: Pruna
     )
 
 
-def _unused(store: BucketStore) -> Iterator[Expired]:
-    if count := len(store.unused(_UNUSED_AGE)):
+def _unused(storage: BucketStorage) -> Iterator[Expired]:
+    if count := len(storage.unused(_UNUSED_AGE)):
         yield Expired(
             "unused",
             "unused files of the bucket",
@@ -114,7 +114,7 @@ def _unused(store: BucketStore) -> Iterator[Expired]:
             0,
             "nothing: replaced files, and those of killed commits",
             is_for_rebuild=False,
-            delete=lambda: store.sweep(_UNUSED_AGE),  # looks again, because a commit may use them by now
+            delete=lambda: storage.sweep(_UNUSED_AGE),  # looks again, because a commit may use them by now
         )
 
 

@@ -101,7 +101,7 @@ def replace_partitions(workspace: Workspace, fresh: Lake, start_commits: Mapping
     """
     lake = workspace.lake
     for manifest in fresh.manifests():
-        latest = lake.store.latest(manifest.place)
+        latest = lake.storage.latest(manifest.place)
         current_manifest = latest.manifest
         if current_manifest and current_manifest.commit != start_commits.get(current_manifest.place):
             continue

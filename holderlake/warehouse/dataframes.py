@@ -22,8 +22,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.lake.damage import damages
-from holderlake.lake.lake import Lake
-from holderlake.lake.object_store import open_bucket
+from holderlake.lake.lake import Lake, open_bucket
 from holderlake.lake.sync import pull
 from holderlake.settings import Settings, load_settings
 from holderlake.warehouse import lake_views

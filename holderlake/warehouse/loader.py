@@ -109,7 +109,7 @@ class Loading:
         files: dict[str, dict[File, int]] = {}
         stale: dict[str, list[Pending]] = {}
         loaded = []
-        self.lake.store.prefetch(partition.manifest for partition in batch)
+        self.lake.storage.prefetch(partition.manifest for partition in batch)
         for partition in batch:
             names = partition.manifest.tables.keys() - set(SIDE_TABLES)
             linked = self.lake.link_files(partition.manifest, links, names)
@@ -175,7 +175,7 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
     The manifests are sorted by month and chain. ``loaded`` has the SHA-256 of each loaded manifest by partition.
     """
     pending, damaged = [], []
-    for path, text in lake.store.texts():
+    for path, text in lake.storage.texts():
         family, chain, timestamp = place_of(path)
         try:
             sha = hashlib.sha256(text).hexdigest()

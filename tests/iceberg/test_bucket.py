@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from holderlake.contract.tables import TABLES
+from holderlake.lake.bucket_storage import BucketStorage
 from holderlake.lake.lake import Lake
-from holderlake.lake.object_store import BucketStore
 from holderlake.lake.sync import push
 from tests.iceberg.test_publish import TOKEN, IcebergTables, fill, loaded, published, rows
 from tests.lakes import DAYS, write_holders
@@ -24,7 +24,7 @@ from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
 require_s3()
 
 from holderlake import iceberg  # noqa: E402 - only with its packages
-from holderlake.lake.object_store import open_bucket  # noqa: E402
+from holderlake.lake.lake import open_bucket  # noqa: E402
 
 _numbers = count(1)
 READER = """
@@ -82,9 +82,9 @@ def tables_on(lake: Lake, server: str, folder: Path, compact_bytes: int | None =
     return IcebergTables(lake, folder, compact_bytes=compact_bytes, storage=storage)
 
 
-def store_of(lake: Lake) -> BucketStore:
-    assert isinstance(lake.store, BucketStore)
-    return lake.store
+def store_of(lake: Lake) -> BucketStorage:
+    assert isinstance(lake.storage, BucketStorage)
+    return lake.storage
 
 
 def parquet_files(lake: Lake) -> set[str]:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holderlake.contract.tables import MAP_TABLES, TABLES
+from holderlake.lake.bucket_storage import BucketStorage
 from holderlake.lake.lake import Lake, LakeError, PartitionUpdate
-from holderlake.lake.object_store import BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.storage.objects import Bucket, Folder, Objects, ObjectsError, Version
 from holderlake.warehouse.warehouse import Warehouse
@@ -44,7 +44,7 @@ class Host:
         folder = self._folder / f"host {self._hosts}"
         folder.mkdir(parents=True)
         (folder / "probed").touch()  # a bucket in memory has conditional puts
-        return Lake(folder, BucketStore(self.objects, folder, **chosen))
+        return Lake(folder, BucketStorage(self.objects, folder, **chosen))
 
 
 @pytest.fixture
@@ -116,8 +116,8 @@ def test_the_record_of_a_commit_is_in_its_manifest(bucket: Counted, host: Host) 
                 options={},
             )
         )
-    assert isinstance(lake.store, BucketStore)
-    assert list(lake.store.records()) == [(("holders", "eth", "20261101T000000Z"), (b"record 0", b"record 1"))]
+    assert isinstance(lake.storage, BucketStorage)
+    assert list(lake.storage.records()) == [(("holders", "eth", "20261101T000000Z"), (b"record 0", b"record 1"))]
     assert len(bucket.puts) == 1 + 2 + 1  # the second commit has the same rows, so only its manifest is new
 
 
@@ -139,14 +139,14 @@ def test_recent_manifests_of_a_chain_need_one_listing(bucket: Counted, host: Hos
     ours, theirs = host(), host()
     for day in DAYS[:20]:
         write_holders(ours, "eth", day, {"0xa": {"x": 5}})
-    found = [theirs.store.recent(("holders", "eth", one.timestamp)) for one in ours.manifests()]
+    found = [theirs.storage.recent(("holders", "eth", one.timestamp)) for one in ours.manifests()]
     assert found == list(ours.manifests())
     bucket.requests.clear()
-    assert [theirs.store.recent(one.place) for one in found if one] == found
-    assert theirs.store.recent(("maps", "eth", "20261101T000000Z")) is None
+    assert [theirs.storage.recent(one.place) for one in found if one] == found
+    assert theirs.storage.recent(("maps", "eth", "20261101T000000Z")) is None
     assert not bucket.requests
     written = write_holders(theirs, "eth", DAYS[0], {"0xb": {"x": 5}})
-    assert theirs.store.recent(written.place) == written
+    assert theirs.storage.recent(written.place) == written
 
 
 @pytest.mark.parametrize("puts", range(7))
@@ -166,8 +166,8 @@ def test_readers_see_all_tables_of_a_killed_commit_or_none(bucket: Counted, host
     assert contents(theirs) == before or puts == 6
     write_maps(theirs, "eth", DAYS[0], NEW)
     assert contents(host()) == contents(theirs) != before
-    store = theirs.store
-    assert isinstance(store, BucketStore)
+    store = theirs.storage
+    assert isinstance(store, BucketStorage)
     store.sweep(timedelta(days=-1))
     held = {one.name for table in TABLES for one in bucket.list(f"{table}/")}
     assert held == {name.removeprefix("memory://lake/") for table in TABLES for name in store.files(table)}
@@ -265,7 +265,7 @@ def test_a_damaged_copy_is_downloaded_again(host: Host, tmp_path: Path) -> None:
     copy.write_bytes(b"damaged")
     assert warehouse.load(lake).partitions == 1
     (lake.root / "manifests.sqlite").write_bytes(b"damaged" * 1000)
-    assert host().read("holders").equals(Lake(lake.root, BucketStore(host.objects, lake.root)).read("holders"))
+    assert host().read("holders").equals(Lake(lake.root, BucketStorage(host.objects, lake.root)).read("holders"))
 
 
 def test_a_damaged_partition_of_a_bucket_is_kept_aside_and_written_again(bucket: Counted, host: Host) -> None:
@@ -321,5 +321,5 @@ def test_an_outage_of_the_bucket_is_a_transient_error(tmp_path: Path) -> None:
     keys = {"access_key_id": "x", "secret_access_key": "secret word", "region": "us-east-1"}
     gone = Bucket(S3Store("lake", endpoint="http://127.0.0.1:1", **keys, **options), "s3://lake")
     with pytest.raises(ObjectsError, match="s3://lake can't be read") as error:
-        Lake(tmp_path, BucketStore(gone, tmp_path)).read("holders")
+        Lake(tmp_path, BucketStorage(gone, tmp_path)).read("holders")
     assert "secret word" not in str(error.value)

@@ -13,9 +13,9 @@ from holderlake.archive import provenance
 from holderlake.contract.tables import TABLES
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake.bucket_storage import BucketStorage, object_name
 from holderlake.lake.damage import damages
 from holderlake.lake.lake import LakeError
-from holderlake.lake.object_store import BucketStore, object_name
 from holderlake.maintenance.move import move_home
 from holderlake.maintenance.rebuild import rebuild, survey
 from holderlake.maintenance.repair import repair_damaged
@@ -68,7 +68,7 @@ def test_a_second_home_uses_answers_that_a_killed_one_did_not_commit(
     first, second = homes("first"), homes("second")
     assert not second.archive.holds("0" * 64)  # so that it has an index from before
     with monkeypatch.context() as patch:
-        patch.setattr(BucketStore, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(BucketStorage, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             fill(first, HOLDERS, "eth", MAY)
     bill = sample_service.keys.usage()
@@ -96,8 +96,8 @@ def test_a_bucket_is_rebuilt_from_its_archive_without_a_request(sample_service: 
     fill(first, HOLDERS, "eth", MAY, refresh=True)
     before, bill = contents(first), sample_service.keys.usage()
     assert survey(second).partitions == 2
-    store = second.lake.store
-    assert isinstance(store, BucketStore)
+    store = second.lake.storage
+    assert isinstance(store, BucketStorage)
     manifest = next(second.lake.manifests("holders"))
     store.objects.put(object_name(manifest, "holders"), b"damaged")
     assert rebuild(second).is_whole
@@ -111,8 +111,8 @@ def test_a_damaged_partition_of_a_bucket_is_repaired_at_no_cost(sample_service: 
     first, second = homes("first"), homes("second")
     fill(first, HOLDERS, "eth", MAY, JUNE)
     before, bill = contents(first), sample_service.keys.usage()
-    store = second.lake.store
-    assert isinstance(store, BucketStore)
+    store = second.lake.storage
+    assert isinstance(store, BucketStorage)
     manifest = next(second.lake.manifests("holders"))
     store.objects.delete([object_name(manifest, "holders")])
     (damage,) = damages(second.lake, every_byte=True)

@@ -14,9 +14,8 @@ import pytest
 
 from holderlake.comparison.compare import COMPARISONS
 from holderlake.doctor.file_checks import _warehouse
-from holderlake.lake.lake import Lake
+from holderlake.lake.lake import Lake, open_bucket
 from holderlake.lake.manifests import read_manifest, sealed
-from holderlake.lake.object_store import open_bucket
 from holderlake.lake.sync import pull, push
 from holderlake.warehouse import comparisons, derived
 from holderlake.warehouse.warehouse import Warehouse

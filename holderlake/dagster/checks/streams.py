@@ -246,7 +246,7 @@ def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: st
     faults = {}
     for manifest in manifests:
         expected = manifest.tables[table].rows
-        path = lake.store.path(manifest, table)
+        path = lake.storage.path(manifest, table)
         rows = pq.read_metadata(path).num_rows if path.exists() else None
         if rows != expected:
             place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
@@ -355,4 +355,5 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> list[tuple[str, Path]]:
-    return [(manifest.chain, lake.store.path(manifest, table)) for manifest in manifests if manifest.tables[table].rows]
+    filled = (manifest for manifest in manifests if manifest.tables[table].rows)
+    return [(manifest.chain, lake.storage.path(manifest, table)) for manifest in filled]

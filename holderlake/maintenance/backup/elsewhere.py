@@ -55,7 +55,7 @@ def _missing_lake(workspace: Workspace, url: str | None) -> list[str]:
     if url is None:
         return [f"the lake of the backup was in a bucket: set {LAKE} to it, or to its copy"]
     try:
-        is_empty = next(iter(workspace.lake.store.texts()), None) is None
+        is_empty = next(iter(workspace.lake.storage.texts()), None) is None
     except LakeError as error:
         return [str(error)]
     return [f"{url} has no partitions: restore the bucket, or set {LAKE} to its copy"] if is_empty else []

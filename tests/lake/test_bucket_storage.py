@@ -26,7 +26,8 @@ require_s3()
 
 import obstore  # noqa: E402 - only if it is installed
 
-from holderlake.lake.object_store import BucketError, BucketStore, open_bucket  # noqa: E402
+from holderlake.lake.bucket_storage import BucketError, BucketStorage  # noqa: E402
+from holderlake.lake.lake import open_bucket  # noqa: E402
 from holderlake.lake.sync import pull, push  # noqa: E402
 from holderlake.lake.writer_lease import WriterLease  # noqa: E402
 
@@ -70,8 +71,8 @@ def killed_after(puts: int) -> Iterator[None]:
 
 def s3(bucket: Lake) -> Any:
     """Return the obstore store of a bucket."""
-    assert isinstance(bucket.store, BucketStore)
-    return bucket.store.objects.store  # type: ignore[attr-defined]
+    assert isinstance(bucket.storage, BucketStorage)
+    return bucket.storage.objects.store  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -170,12 +171,12 @@ def test_the_other_side_of_a_resolved_conflict_is_in_the_quarantine(bucket: Lake
     write_holders(other, "eth", DAYS[0], {"0xc": {"w": 9}})
     write_holders(lake, "eth", DAYS[0], {"0xd": {"v": 7}})
     push(other, bucket)
-    lost = other.store.path(other.manifest("holders", "eth", DAYS[0]), "holders").read_bytes()  # type: ignore[arg-type]
+    lost = other.storage.path(other.manifest("holders", "eth", DAYS[0]), "holders").read_bytes()  # type: ignore[arg-type]
     push(lake, bucket, keep="ours")
-    names = [one.name for one in bucket.store.objects.list("_quarantine/") if one.name.endswith(".parquet")]
-    assert [bucket.store.objects.get(name)[0] for name in names] == [lost]
+    names = [one.name for one in bucket.storage.objects.list("_quarantine/") if one.name.endswith(".parquet")]
+    assert [bucket.storage.objects.get(name)[0] for name in names] == [lost]
     write_holders(other, "eth", DAYS[0], {"0xe": {"u": 1}})
-    lost = other.store.path(other.manifest("holders", "eth", DAYS[0]), "holders").read_bytes()  # type: ignore[arg-type]
+    lost = other.storage.path(other.manifest("holders", "eth", DAYS[0]), "holders").read_bytes()  # type: ignore[arg-type]
     pull(other, bucket, keep="theirs")
     assert [path.read_bytes() for path in other.root.glob("_quarantine/**/*.parquet")] == [lost]
 
@@ -250,8 +251,8 @@ def test_commits_make_only_the_puts_that_they_must_make(tmp_path: Path) -> None:
     with s3_server(received=received) as url:
         s3_bucket(url, "bucket")
         lake = open_bucket("s3://bucket/lake", url, "us-east-1", KEYS, tmp_path)
-        store = lake.store
-        assert isinstance(store, BucketStore)
+        store = lake.storage
+        assert isinstance(store, BucketStorage)
         store.check_writer = WriterLease(store.objects, tmp_path).hold
         write_holders(lake, "eth", DAYS[0], {"0xa": {"x": 5}})  # a host's first commit tests the storage
         del received[:]
@@ -285,7 +286,7 @@ def test_duckdb_reads_the_committed_files_in_the_bucket(bucket: Lake, server: st
     options = {"endpoint": server, "region": "us-east-1", "virtual_hosted_style_request": False, **KEYS}
     connection.register_filesystem(FsspecStore("s3", config=options, client_options={"allow_http": True}))
     query = "SELECT address FROM read_parquet(?) ORDER BY 1"
-    rows = connection.execute(query, [bucket.store.files("holders")]).fetchall()
+    rows = connection.execute(query, [bucket.storage.files("holders")]).fetchall()
     assert rows == [("x",), ("y",), ("z",)]
 
 

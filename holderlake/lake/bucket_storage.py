@@ -13,10 +13,7 @@ Each host keeps copies of manifests and files (``bucket_cache``). A listing show
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -34,7 +31,6 @@ from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
 from holderlake.lake.bucket_cache import BucketCache, Copy
 from holderlake.lake.commits import QUARANTINE
-from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import (
     NO_FILE,
     DamagedManifest,
@@ -44,15 +40,15 @@ from holderlake.lake.manifests import (
     parsed_manifest,
     sealed,
 )
-from holderlake.lake.stores import PROVIDER, Latest
+from holderlake.lake.storage import PROVIDER, Latest
 from holderlake.storage import layout
 from holderlake.storage.layout import Place
-from holderlake.storage.objects import Folder, Objects, TooLarge, Version, in_threads, open_objects
+from holderlake.storage.objects import Folder, Objects, TooLarge, Version, in_threads
 
 _WRITERS: Final = 8
 _CHUNK: Final = 500
 _RECENT_SECONDS: Final = 10.0
-_CACHE_BYTES: Final = 2_000_000_000
+CACHE_BYTES: Final = 2_000_000_000
 _PROBED: Final = "probed"
 ARCHIVE: Final = "_archive"
 """The folder of the bucket with the archive of answers."""
@@ -78,29 +74,7 @@ class _Records(msgspec.Struct):
     records: tuple[bytes, ...] = ()
 
 
-def open_bucket(
-    url: str,
-    endpoint: str | None = None,
-    region: str | None = None,
-    secrets: Mapping[str, str] | None = None,
-    folder: Path | None = None,
-    cache_bytes: int = _CACHE_BYTES,
-) -> Lake:
-    """Open the lake in the bucket and folder of a URL such as ``s3://bucket/folder``.
-
-    Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
-    a server other than Amazon's. Copies of the files, at most about
-    ``cache_bytes``, lie in ``folder``, or in a temporary folder.
-    """
-    objects = open_objects(url, endpoint, region, **(secrets or {}))
-    temporary = None if folder else tempfile.mkdtemp(prefix="holderlake-")
-    store = BucketStore(objects, folder or Path(temporary or ""), cache_bytes)
-    if temporary:
-        weakref.finalize(store, shutil.rmtree, temporary, ignore_errors=True)
-    return Lake(store.folder, store)
-
-
-class BucketStore:
+class BucketStorage:
     """The objects of a lake, and this host's copies of them in ``folder``. Safe for any number of threads.
 
     ``check_writer`` is called before each write, and raises if this host may not write.
@@ -112,7 +86,7 @@ class BucketStore:
         self,
         objects: Objects,
         folder: Path,
-        cache_bytes: int = _CACHE_BYTES,
+        cache_bytes: int = CACHE_BYTES,
         check_writer: Callable[[], object] = lambda: None,
     ) -> None:
         self.objects = objects
