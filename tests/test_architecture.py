@@ -38,7 +38,7 @@ LIBRARY = {
     "alerts": {"contract", "storage", "http", "settings", "provider", "warehouse", "workspace", "ingest"},
     "engine": {"contract", "storage", "http"},
     "cluster": {"contract", "engine", "storage"},
-    "entities": {"contract", "engine", "storage", "cluster"},
+    "entities": {"contract", "engine", "storage"},
     "service": {"signals", "contract", "engine", "storage", "settings", "entities", "pictures"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "pictures": {"contract"},
