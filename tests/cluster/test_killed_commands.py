@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -80,11 +79,17 @@ class Host:
         return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
 
 
-@pytest.fixture(params=["this process", "Spark"])
-def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
-    """A host that computes in the command's process, or on a cluster of two workers."""
+@pytest.fixture(scope="module", params=["this process", "Spark"])
+def master(request: pytest.FixtureRequest) -> str | None:
+    """The address of a cluster of two workers; None to compute in the command's process."""
     cluster: SparkCluster | None = request.getfixturevalue("spark_cluster") if request.param == "Spark" else None
-    yield Host(tmp_path / "home", cluster and cluster.master)
+    return cluster and cluster.master
+
+
+@pytest.fixture
+def host(master: str | None, tmp_path: Path) -> Host:
+    """A host whose commands compute on the cluster."""
+    return Host(tmp_path / "home", master)
 
 
 @pytest.mark.parametrize("while_committing", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
