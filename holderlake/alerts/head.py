@@ -73,15 +73,12 @@ class HeadAlerts:
             alerts = self._alerts(changed, from_unix(at), block)
         undone: list[Notice] = []
         if undone_after is not None:
-            earlier = self._outbox.of_head(self._chain, from_unix(since), undone_after)
+            outbox = Outbox(self._workspace.state(self._workspace.settings.alerts_database))
+            earlier = outbox.of_head(self._chain, from_unix(since), undone_after)
             undone = _undone(earlier, alerts, changed, from_unix(at))
         report = notify(self._workspace, [*alerts, *undone])  # it also sends what is still to be sent
         self._versions = versions
         return len(report.new_alerts)
-
-    @property
-    def _outbox(self) -> Outbox:
-        return Outbox(self._workspace.state(self._workspace.settings.alerts_database))
 
     def _alerts(self, tokens: Sequence[str], at: datetime, block: int) -> list[Alert]:
         span = Span(at, at, interval_of(self._workspace.settings.schedule.cron))

@@ -100,15 +100,10 @@ def settings_file(values: Mapping[str, Any]) -> str:
     text += "".join(_comment(f"{setting.variable}: {_meaning(setting)}") for setting in secrets)
     tables: dict[tuple[str, ...], str] = {(): ""}
     for setting in (declared[name] for name in names):
-        table = _table_of(setting)
+        table = setting.path if get_origin(setting.field.annotation) is dict else setting.path[:-1]
         tables.setdefault(table, f"\n[{'.'.join(table)}]\n")
         tables[table] += f"\n{_comment(_meaning(setting))}{_lines(setting, values)}"
     return text + "".join(tables.values())
-
-
-def _table_of(setting: Setting) -> tuple[str, ...]:
-    """Return the names of the TOML table that has a setting's lines."""
-    return setting.path if get_origin(setting.field.annotation) is dict else setting.path[:-1]
 
 
 def _meaning(setting: Setting) -> str:

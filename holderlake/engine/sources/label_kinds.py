@@ -62,14 +62,10 @@ def _owner(name: str, tags: Collection[str], owners: dict[str, str]) -> str | No
 
     A name has precedence over tags: "Wintermute: Binance Deposit" has the tag binance, but does not belong to Binance.
     """
-    brand = _brand(name)
+    brand = _squeezed(_BRAND_SUFFIX.sub("", name.partition(":")[0].strip().lower()))
     if brand:
         return owners.get(brand)
     return next((owners[_squeezed(tag)] for tag in sorted(tags) if _squeezed(tag) in owners), None)
-
-
-def _brand(name: str) -> str:
-    return _squeezed(_BRAND_SUFFIX.sub("", name.partition(":")[0].strip().lower()))
 
 
 def _squeezed(text: str) -> str:

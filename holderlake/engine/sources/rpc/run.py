@@ -388,7 +388,8 @@ class ChainImport:
         """
         stored_hashes = self._checkpoints.hashes(0, head)
         newest = max(stored_hashes, default=None)
-        for blocks in _header_batches(sorted(stored_hashes, reverse=True), self._node.batch):
+        newest_first = sorted(stored_hashes, reverse=True)
+        for blocks in filter(None, [newest_first[:1], *parts(newest_first[1:], self._node.batch)]):
             headers = await self._node.headers(blocks)
             shared = next((block for block in blocks if headers[block].hash == stored_hashes[block]), None)
             if shared is not None:
@@ -490,10 +491,6 @@ class _Pending:
         self.pieces.append(piece)
         self.hashes |= piece.hashes
         self.rows += piece.rows.num_rows
-
-
-def _header_batches(blocks: list[int], size: int) -> list[Sequence[int]]:
-    return [blocks[:1], *parts(blocks[1:], size)] if blocks else []
 
 
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:

@@ -142,7 +142,9 @@ class SampleTransfers:
             if receiver != ZERO_ADDRESS:
                 balances[receiver, item] += amount
             item_text = None if item is None else str(item)
-            origin = (block, block_time, transaction, log_index, "exact", _log_kind(token), "sample")
+            # on a real chain a native transfer has no log entry, so its index is synthetic
+            log_kind = "synthetic" if token.standard == "native" else "exact"
+            origin = (block, block_time, transaction, log_index, "exact", log_kind, "sample")
             parties = (token.chain, token.address, token.standard, sender, receiver)
             self._rows.append((*parties, str(amount), item_text, *origin))
 
@@ -153,8 +155,3 @@ class SampleTransfers:
         return pa.table(
             [pa.array(column, kind.type) for column, kind in zip(columns, TRANSFERS, strict=True)], schema=TRANSFERS
         )
-
-
-def _log_kind(token: TokenInfo) -> str:
-    # on a real chain a native transfer has no log entry, so its index is synthetic
-    return "synthetic" if token.standard == "native" else "exact"
