@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.rules import Rules
+from holderlake.engine.maps import metrics
 from holderlake.engine.numeric.bigint import from_ints, width_for
-from holderlake.engine.queries import metrics
 from holderlake.engine.queries.balance_rows import Rows
 from holderlake.engine.store.store import Store
 from tests.engine import oracle

@@ -21,11 +21,11 @@ from holderlake.contract.tables import MAP_TABLES, TABLES
 from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.files.listing import View
+from holderlake.engine.maps import metrics
 from holderlake.engine.maps.graph import GraphInput, Graphs, Top, graphs_of
 from holderlake.engine.maps.relationships import link_columns
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, to_ints
-from holderlake.engine.queries import metrics
 from holderlake.engine.queries.addresses import (
     CEX,
     CONTRACT,
