@@ -6,7 +6,7 @@ import { evidenceOf, type Evidence } from "../evidence";
 import { count, counted, date, exact, rough, share } from "../format";
 import { instant, shown, symbolOf } from "../state";
 import { ClusterMark, Holder, Rows } from "./parts";
-import { LinkTable, span, Transaction } from "./links";
+import { LinkDetails, Transaction } from "./links";
 import { view } from "../view";
 
 export function Clusters() {
@@ -69,12 +69,7 @@ export function ClusterCard({ cluster, evidence: { members, links, strongest, se
           </tbody>
         </table>
       </details>
-      {links.length > 0 && (
-        <details open>
-          <summary>Evidence <span class="quiet">{span(links)}</span></summary>
-          <LinkTable links={links} caption={`What connects the members of cluster ${cluster.cluster_id}`} />
-        </details>
-      )}
+      {links.length > 0 && <LinkDetails title="Evidence" links={links} caption={`What connects the members of cluster ${cluster.cluster_id}`} />}
     </>
   );
 }

@@ -1,4 +1,5 @@
 /** Tables of links: of the map, of a holder, or the evidence of a cluster. */
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { pages, transfersOf, type Link, type Transfer } from "../data";
 import { brief, counted, cut, date, exact, rough } from "../format";
@@ -24,6 +25,17 @@ export function Links() {
       <LinkFilter />
       <LinkTable links={found} caption="Links of the map, by number of transfers" first={60} />
     </>
+  );
+}
+
+/** The links of a card, below what the card says about them. */
+export function LinkDetails({ title, links, caption, children }: { title: string; links: Link[]; caption: string; children?: ComponentChildren }) {
+  return (
+    <details open>
+      <summary>{title} <span class="quiet">{span(links)}</span></summary>
+      {children}
+      <LinkTable links={links} caption={caption} />
+    </details>
   );
 }
 
@@ -120,7 +132,7 @@ function End({ id }: { id: string }) {
 }
 
 /** Describes links: number of transfers, first and last date. */
-export function span(links: Link[]): string {
+function span(links: Link[]): string {
   const firsts = links.flatMap((link) => link.first_date ?? []);
   const lasts = links.flatMap((link) => link.last_date ?? []);
   const transfers = links.reduce((sum, link) => sum + (link.transfers ?? 0), 0);

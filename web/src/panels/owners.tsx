@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { owners, type Node, type Owner, type OwnerFigures } from "../data";
 import { count, counted, date, exact, name, number, share } from "../format";
 import { history, instant, isByOwner, keeps, shown } from "../state";
-import { LinkTable, Outside, span } from "./links";
+import { LinkDetails, Outside } from "./links";
 import { ClusterMark, Copy, Fact, Rows } from "./parts";
 import { view } from "../view";
 
@@ -39,12 +39,7 @@ export function OwnerCard({ node, owner: { wallets, members } }: { node: Node; o
           </tbody>
         </table>
       </details>
-      {links.length > 0 && (
-        <details open>
-          <summary>Links with others <span class="quiet">{span(links)}</span></summary>
-          <LinkTable links={links} caption="Links of the owner’s wallets" />
-        </details>
-      )}
+      {links.length > 0 && <LinkDetails title="Links with others" links={links} caption="Links of the owner’s wallets" />}
     </>
   );
 }

@@ -8,7 +8,7 @@ import { isExcluded } from "../map/scene";
 import { Counterparties, OnMap } from "./added";
 import { ClusterCard } from "./clusters";
 import { OwnerCard } from "./owners";
-import { LinkTable, Outside, span } from "./links";
+import { LinkDetails, LinkTable, Outside } from "./links";
 import { LinkFilter } from "./filter";
 import { ClusterMark, Copy, Fact, Kinds, matches, Rows } from "./parts";
 
@@ -59,12 +59,10 @@ function HolderCard({ node }: { node: Node }) {
       <Path key={`path ${node.id}`} node={node} />
       <Elsewhere key={node.address} address={node.address} />
       {links.length > 0 ? (
-        <details open>
-          <summary>Links <span class="quiet">{span(links)}</span></summary>
+        <LinkDetails title="Links" links={links} caption="Links of the selected node">
           {view.value.tab !== "links" && <LinkFilter />}
           <Flow links={links} id={node.id} />
-          <LinkTable links={links} caption="Links of the selected node" />
-        </details>
+        </LinkDetails>
       ) : (
         <p class="quiet">{isFiltering.value ? "No transfers with other nodes of this map pass the filter." : "No transfers with other nodes of this map."}</p>
       )}
