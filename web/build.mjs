@@ -11,7 +11,7 @@ await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 const { metafile } = await build({
   absWorkingDir: here,
-  entryPoints: { explorer: "src/main.tsx", layout: "src/map/layout.worker.ts" },
+  entryPoints: { first: "src/first.ts", explorer: "src/main.tsx", layout: "src/map/layout.worker.ts" },
   bundle: true,
   preserveSymlinks: true, // a linked node_modules gives the same bytes
   minify: true,

@@ -105,7 +105,7 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
     named = {TIDE: ("Tide Pool", "TIDE"), CROWD: ("Crowd", "CRWD"), HOSTILE: (SCRIPT + LONG, RIGHT_TO_LEFT)}
     named[MAPLESS] = ("Mapless", "NONE")
     if with_edges:
-        named |= {HAIRBALL: ("Hairball", "HAIR"), LONE: ("Lone", "LONE"), BURNT: ("Burnt out", "ASH")}
+        named |= {HAIRBALL: ("Hairball", "HAIR"), LONE: (LONE, LONE[:8]), BURNT: ("Burnt out", "ASH")}
     write(lake, "tokens", "eth", LATEST, {"tokens": _tokens(named)}, set(named))
     warehouse.load(lake)
     return warehouse

@@ -1,9 +1,8 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
 import type { HolderNode, Scores, SupplyStats } from "./columns";
-import { askedFor, first } from "./first";
 import { cut, name as nameOf } from "./format";
-import { idOf, rows, type Columns } from "./table";
+import { askedFor, idOf, rows, type Columns } from "./table";
 
 export type Token = {
   chain: string;
@@ -149,8 +148,9 @@ export function history(chain: string, token: string): Promise<History> {
     const known = rows<Known>(answer.token)[0];
     const instants = rows<Instant>(answer.instants);
     const failures = rows<Failure>(answer.failures);
+    const isNamed = known?.name !== token; // a store without the token's name has its address, and the address's beginning as symbol
     const verified = !known || known.verified === null ? null : { isComplete: known.verified, hasOtherBalances: known.verified_balances === "different", block: known.verified_block, asOf: known.verified_as_of };
-    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", dataEnd: known?.data_end ?? null, assumedDecimals: known?.assumed_decimals ?? null, hasOwners: known?.has_owners ?? false, verified, instants, failures };
+    return { chain, address: token, name: (isNamed && known?.name) || "", symbol: (isNamed && known?.symbol) || "", dataEnd: known?.data_end ?? null, assumedDecimals: known?.assumed_decimals ?? null, hasOwners: known?.has_owners ?? false, verified, instants, failures };
   });
 }
 
@@ -231,9 +231,8 @@ function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
 
 const NO_DETAILS = { degree: null, inward_relations: null, outward_relations: null, is_supernode: null, is_contract: null, is_cex: null, is_dex: null, entity_id: null, first_activity: null, is_paid_label: null, is_shown_on_map: true, time_node: null };
 
-/** Returns the request for all maps of a token, which the worker of layouts sends; a saved page has the answer. */
-export const past = (chain: string, token: string): string | Promise<object> =>
-  saved ? request<object>("past", { chain, token }) : `api/${askedFor("past", { chain, token })}`;
+/** Requests the nodes and links of all maps of a token, which the worker of layouts reads. */
+export const past = (chain: string, token: string) => request<object>("past", { chain, token });
 
 export type Transfer = { time: number; amount: string | null; token_id: string | null; tx_hash: string | null; found: number };
 
@@ -359,11 +358,11 @@ async function request<T>(path: string, query: Record<string, string>): Promise<
     return answer as T;
   }
   const name = askedFor(path, query);
-  const early = first.get(name);
-  first.delete(name);
+  const sent = globalThis.early?.get(name);
+  globalThis.early?.delete(name);
   let answer: Response;
   try {
-    answer = await (early ?? fetch(`api/${name}`));
+    answer = await (sent ?? fetch(`api/${name}`));
   } catch {
     throw new Error("The explorer no longer answers. Start 'holderlake explore' again, then reload this page.");
   }

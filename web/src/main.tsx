@@ -1,5 +1,4 @@
 /** Builds the page from its parts. */
-import "./first"; // before all others: its requests leave at once
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -20,7 +19,7 @@ import { Save } from "./panels/save";
 import { Copy } from "./panels/parts";
 import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
-import { changeOf, follow, history, instant, spoken, title, trouble } from "./state";
+import { changeOf, follow, history, instant, shown, spoken, title, trouble } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
 
 const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
@@ -304,7 +303,12 @@ effect(() => {
 effect(() => {
   document.title = title.value ? `${title.value} · Holderlake` : "Holderlake explorer";
 });
-const root = document.getElementById("app") as HTMLElement;
-root.textContent = "";
 follow(); // requests leave before the page is built
-render(<App />, root);
+/** Builds the page once its first map is there. To build it without one before would take as long again. */
+const stopWaiting = effect(() => {
+  if (!shown.value && !trouble.value) return;
+  stopWaiting();
+  const root = document.getElementById("app") as HTMLElement;
+  root.textContent = "";
+  render(<App />, root);
+});

@@ -1,4 +1,4 @@
-/** Answers as tables. The page and the worker of layouts read them. */
+/** Requests by name, and answers as tables. The page, its first script and the worker of layouts share them. */
 
 /** A dictionary-encoded text column: the distinct values, and the index of each row's value. */
 type Packed = { values: unknown[]; at: (number | null)[] };
@@ -18,6 +18,9 @@ export function rows<T>(columns: Columns): T[] {
     return made as T;
   });
 }
+
+/** Returns path and query of a request. */
+export const askedFor = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
 
 /** Returns the id of a node: its address, with the number of a time node. */
 export const idOf = (address: string, window: number | null) => (window === null ? address : `${address}#${window}`);

@@ -75,7 +75,7 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
   const isLarge = bodies.length > LARGE_HISTORY;
   const ticks = isLarge ? 45 : 180;
   forceSimulation(bodies)
-    .force("apart", forceManyBody<Body>().strength((body) => -3 - body.radius * 0.55).distanceMax(260))
+    .force("apart", forceManyBody<Body>().strength((body) => -3 - body.radius * 0.55).distanceMax(260).theta(1.4))
     .force(
       "links",
       forceLink<Body, SimulationLinkDatum<Body>>(ties)

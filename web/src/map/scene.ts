@@ -56,20 +56,17 @@ export function samples(zoom: number): { share: number; radius: number }[] {
 /** A saved page carries the worker's code. A worker of a file cannot be a module. */
 const code = document.getElementById("layout")?.textContent;
 const worker = new Worker(code ? URL.createObjectURL(new Blob([code], { type: "text/javascript" })) : "layout.js");
-type Layout = Extract<Placed, { places: Float64Array }>;
-const waiting = new Map<number, { done: (layout: Layout) => void; failed: (fault: Error) => void }>();
+const waiting = new Map<number, (layout: Placed) => void>();
 let number = 0;
 worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
-  const asker = waiting.get(data.number);
+  waiting.get(data.number)?.(data);
   waiting.delete(data.number);
-  if ("fault" in data) asker?.failed(new Error(`The bubbles cannot be arranged: ${data.fault}.`));
-  else asker?.done(data);
 });
 
-function computed(task: { past: string | object; aspect: number } | { instant: Task }): Promise<Layout> {
-  return new Promise((done, failed) => {
+function computed(task: { past: object; aspect: number } | { instant: Task }): Promise<Placed> {
+  return new Promise((done) => {
     const asked: Asked = { number: ++number, ...task };
-    waiting.set(asked.number, { done, failed });
+    waiting.set(asked.number, done);
     worker.postMessage(asked);
   });
 }
@@ -83,8 +80,7 @@ const started = new Map<string, Promise<Anchors>>();
 /** Starts to lay the nodes of a token's history out. */
 export function startAnchors(chain: string, token: string): void {
   const aspect = isNarrow.matches ? 0.85 : 1.6;
-  const asked = past(chain, token);
-  const layout = typeof asked === "string" ? computed({ past: asked, aspect }) : asked.then((answer) => computed({ past: answer, aspect }));
+  const layout = past(chain, token).then((answer) => computed({ past: answer, aspect }));
   const made = layout.then(({ places, ids, area }): Anchors => {
     const at = new Map(ids.map((id, place) => [id, [places[place * 2] as number, places[place * 2 + 1] as number] as [number, number]]));
     return { at, area, aspect };

@@ -292,7 +292,7 @@ export class Stage {
   }
 
   private wake(): void {
-    if (!this.frame) this.frame = requestAnimationFrame((now) => this.paint(now));
+    if (this.scene && !this.frame) this.frame = requestAnimationFrame((now) => this.paint(now));
   }
 
   private paint(now: number): void {

@@ -108,6 +108,14 @@ function columns(chart: Chart, listed: Instant[]): uPlot.AlignedData {
   return [listed.map((at) => seconds(at.at)), ...chart.lines.map((line) => listed.map(line.of))];
 }
 
+/** The text of a date on the axis, by the seconds between two: of every one, and what the first one of a year, month or day adds. */
+const DATES: uPlot.Axis.Values = [
+  [365 * 86_400, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * 86_400, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [86_400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+];
+
 function options(chart: Chart, width: number, ink: typeof colours.value, here: () => string): uPlot.Options {
   const axis: uPlot.Axis = {
     stroke: ink.quiet,
@@ -124,7 +132,7 @@ function options(chart: Chart, width: number, ink: typeof colours.value, here: (
     cursor: { sync: { key: "concentration" }, drag: { x: false, y: false }, points: { size: 7 } },
     tzDate: (unix) => uPlot.tzDate(new Date(unix * 1000), "Etc/UTC"),
     scales: { y: chart.range ? { range: chart.range } : { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
-    axes: [{ ...axis, size: 36, space: 70 }, { ...axis, size: 46, space: 30, values: (_, splits) => splits.map((at) => (chart.say === share ? `${Math.round(at * 100)}%` : number(at))) }],
+    axes: [{ ...axis, size: 36, space: 70, values: DATES }, { ...axis, size: 46, space: 30, values: (_, splits) => splits.map((at) => (chart.say === share ? `${Math.round(at * 100)}%` : number(at))) }],
     series: [
       {},
       ...chart.lines.map((line): uPlot.Series => ({

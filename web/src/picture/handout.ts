@@ -1,7 +1,7 @@
 /** One HTML file with the page and the history of a token, which opens without the explorer. It makes no requests. */
 import type { History } from "../data";
-import { askedFor } from "../first";
 import { cut, date } from "../format";
+import { askedFor } from "../table";
 
 /** Characters of JSON that the maps of a file have at most; longer histories are thinned out. */
 const MOST_CHARACTERS = 60_000_000;
