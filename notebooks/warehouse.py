@@ -24,6 +24,9 @@ def open_the_warehouse():
     def percent(share):
         return "" if share is None or math.isnan(share) else f"{percentage(share, 1)}%"
 
+    def exact(amount):
+        return "" if amount is None else f"{amount:f}".rstrip("0").rstrip(".")  # it has 18 decimals
+
     warehouse = holderlake.open_warehouse()
     try:
         warehouse.arrow("SELECT 1")
@@ -38,7 +41,7 @@ def open_the_warehouse():
         load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
         """
     )
-    return warehouse, mo, plt, PercentFormatter, percent
+    return warehouse, mo, plt, PercentFormatter, percent, exact
 
 
 @app.cell
@@ -68,7 +71,7 @@ def draw_the_map(warehouse, mo, token):
         name: warehouse.arrow(f"FROM {name} {where} AND timestamp = ?", [*token.value, newest])
         for name in ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
     }
-    title = TokenTitle("", token.selected_key.partition(" on ")[0], token.value[0], newest)
+    title = TokenTitle(token.selected_key.partition(" on ")[0], "", token.value[0], newest)
     picture = draw_map(tables, title, width=1_000, theme=Theme.LIGHT, form="svg")
     mo.vstack([mo.md("## Who holds it, and who belongs together?"), mo.Html(picture.decode())])
     return (picture,)
@@ -131,7 +134,7 @@ def history_of_clusters(warehouse, mo, percent, token):
 
 
 @app.cell
-def flows_to_exchanges(warehouse, concentration, mo):
+def flows_to_exchanges(warehouse, concentration, mo, exact):
     flows = warehouse.arrow(
         """
         SELECT symbol, exchange, sum(deposits) AS deposits, sum(withdrawals) AS withdrawals
@@ -145,7 +148,7 @@ def flows_to_exchanges(warehouse, concentration, mo):
     mo.vstack(
         [
             mo.md("## How much went to exchanges, and how much came back? (an Arrow table with exact amounts)"),
-            mo.ui.table(flows),
+            mo.ui.table(flows, format_mapping=dict.fromkeys(["deposits", "withdrawals"], exact)),
         ]
     )
     return (flows,)

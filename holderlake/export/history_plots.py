@@ -210,23 +210,24 @@ def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], un
 def _answers(
     warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime
 ) -> dict[str, list[tuple[str, pa.Table]]]:
-    """Return the rows that each plot draws, by query name: pairs of a token's address and its rows."""
+    """Return the rows that each plot draws, by query name: pairs of a token's symbol and its rows."""
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
     for address in tokens:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:
+            symbol = history.ask("token")["symbol"][0].as_py()
             tables = {question: history.ask(question) for question in PLOTS}
         if tables["concentration"].num_rows >= _FEWEST_MAPS:
             for question, rows in tables.items():
                 if rows.num_rows:
-                    answers[question].append((address, rows))
+                    answers[question].append((_name(address, symbol), rows))
     return answers
 
 
 def _below_each_other(question: str, plots: Sequence[tuple[str, pa.Table]]) -> str:
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(DIALOG, 3.2 * len(plots)), dpi=DIALOG_DPI, layout="constrained")
-        for (address, rows), part in zip(plots, figure.subfigures(len(plots), squeeze=False).flat, strict=True):
-            _draw(part, question, rows, LIGHT, DIALOG, f"{TITLES[question]} · {_short(address)}")
+        for (token, rows), part in zip(plots, figure.subfigures(len(plots), squeeze=False).flat, strict=True):
+            _draw(part, question, rows, LIGHT, DIALOG, f"{TITLES[question]} · {token}")
         text = base64.b64encode(_file(figure, "png")).decode()
     return f"![{TITLES[question]}](data:image/png;base64,{text})"
 
