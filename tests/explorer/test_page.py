@@ -219,7 +219,7 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     drawn = set(world(page))
     for label, query in (
         ("linking wallets", "magic=no"),
-        ("same-time exchanges", "time=no"),
+        ("shared exchange deposits", "time=no"),
         ("exchanges", "exchanges="),
     ):
         page.get_by_label(label, exact=True).click()
@@ -535,8 +535,8 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     expect(evidence).to_contain_text("900 TIDE")
     assert "cluster=1" in page.url
     expect(card.locator(".why")).to_contain_text(
-        "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team in 3 transfers on 1 Nov 2026; "
-        "2 more links"
+        "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team "
+        "and sent 900 TIDE to 2 holders in 5 transfers"
     )
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 
@@ -544,7 +544,9 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
 def test_cluster_of_a_time_node_shows_its_evidence(open_page: Open) -> None:
     page = open_page(of(HAIRBALL, "&tab=clusters&cluster=2"))
     card = page.get_by_role("region", name="Selection", exact=True)
-    expect(card.locator(".why")).to_contain_text("2 holders used 0x6666…6666 at the same time: it sent 30 HAIR to")
+    expect(card.locator(".why")).to_contain_text(
+        "2 holders used 0x6666…6666 at the same time: it sent 60 HAIR to 2 holders"
+    )
     expect(card).to_contain_text("2 links, 4 transfers")
     expect(page.get_by_role("tabpanel")).to_contain_text("2 holders used 0x6666…6666 at the same time")
     lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
@@ -610,7 +612,7 @@ def test_large_cluster_opens_with_its_largest_members_and_strongest_links(open_p
     drawn = set(places(page))
     assert {numbered(20_000 + each) for each in range(60)} <= drawn
     assert numbered(20_100) not in drawn
-    box = page.get_by_label(re.compile("everything"))
+    box = page.get_by_label(re.compile("all lines and members"))
     expect(page.get_by_label("What the map shows")).to_contain_text("213 smaller members")
     page.get_by_role("tabpanel").get_by_label("Search holders").fill(numbered(20_100))
     page.get_by_role("tabpanel").locator("tbody").get_by_role("button").first.click()

@@ -1,6 +1,6 @@
-/** Why holders are a cluster: its links, and a sentence about the strongest evidence. */
+/** Why holders are a cluster: its links, and sentences about the strongest evidence. */
 import type { Cluster, Link, Node, TokenMap } from "./data";
-import { counted, date, name, rough } from "./format";
+import { counted, date, name, rough, share } from "./format";
 
 export type Evidence = {
   /** Holders and linking wallets, the largest first. */
@@ -13,18 +13,28 @@ export type Evidence = {
   sentence: string;
 };
 
-/** A group of links that connects holders in the same way: directly, over a wallet, or over a time node. */
-type Group = { hub: Node | null; links: Link[]; holders: Set<string> };
+/** The unit of a link's amount, and whether it is the map's own token. */
+export type Units = { symbolOf: (link: Link) => string; isOwn: (link: Link) => boolean };
 
-export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, symbolOf: (link: Link) => string): Evidence {
+/** The links of one wallet or time node that connects holders: of a holder those that it sent. `own` is the moved amount of the map's token. */
+type Group = { hub: Node; links: Link[]; holders: Set<string>; own: number };
+
+/** A reader recognises a named wallet, so its transfers count double. */
+const NAMED = 2;
+/** A member that moved a smaller part of its amount is weakly joined. */
+const WEAK = 0.01;
+
+export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, units: Units): Evidence {
   const members = map.nodes.filter((node) => node.cluster_id === number && node.kind !== "time");
   const ids = new Set(members.map((node) => node.id));
-  const hubs = new Map<Node | null, Group>();
-  const add = (hub: Node | null, link: Link) => {
-    const group = hubs.get(hub) ?? { hub, links: [], holders: new Set() };
-    hubs.set(hub, group);
+  const groups = new Map<Node, Group>();
+  const add = (hub: Node | undefined, link: Link) => {
+    if (!hub) return;
+    const group = groups.get(hub) ?? { hub, links: [], holders: new Set(), own: 0 };
+    groups.set(hub, group);
     group.links.push(link);
-    for (const id of [link.from, link.to]) if (id !== hub?.id) group.holders.add(id);
+    if (units.isOwn(link)) group.own += Number(link.amount ?? 0);
+    for (const id of [link.from, link.to]) if (id !== hub.id) group.holders.add(id);
   };
   for (const node of map.nodes) {
     if (node.kind !== "time") continue;
@@ -33,27 +43,65 @@ export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, symbo
   }
   for (const link of map.links) {
     if (link.time_node !== null || !ids.has(link.from) || !ids.has(link.to)) continue;
-    add([link.from, link.to].map((id) => map.byId.get(id)).find((node) => node?.kind === "magic") ?? null, link);
+    const [from, to] = [map.byId.get(link.from), map.byId.get(link.to)];
+    add(to?.kind === "magic" && from?.kind !== "magic" ? to : from, link);
   }
-  for (const hub of hubs.keys()) if (hub) ids.add(hub.id);
-  const links = [...hubs.values()].flatMap((group) => group.links).sort(byStrength);
-  const order = (group: Group) => (group.hub === null ? 0 : group.hub.kind === "magic" ? 1 : 2);
-  const [first] = [...hubs.values()].sort((one, two) => two.holders.size - one.holders.size || order(one) - order(two));
+  for (const hub of groups.keys()) ids.add(hub.id);
+  const byStrength = (one: Link, two: Link) =>
+    Number(units.isOwn(two)) - Number(units.isOwn(one)) || Number(two.amount ?? 0) - Number(one.amount ?? 0) || (two.transfers ?? 0) - (one.transfers ?? 0);
+  const links = [...groups.values()].flatMap((group) => group.links).sort(byStrength);
+  const order = ({ hub }: Group) => (hub.kind === "time" ? 1 : 0);
+  const isNamed = ({ hub, links: every }: Group) => [hub, ...every.flatMap((link) => map.byId.get(link.from === hub.id ? link.to : link.from) ?? [])].some((node) => node.kind !== "time" && node.label);
+  const weight = (group: Group) => group.own * (isNamed(group) ? NAMED : 1);
+  const weighed = [...groups.values()].map((group) => ({ group, weight: weight(group) }));
+  weighed.sort((one, two) => two.weight - one.weight || two.group.holders.size - one.group.holders.size || order(one.group) - order(two.group));
+  const first = weighed[0]?.group;
   const strongest = first ? ([...first.links].sort(byStrength)[0] ?? null) : null;
-  return { members, links, ids, strongest, sentence: first && strongest ? said(map, first, strongest, symbolOf(strongest), links.length - 1) : "The source gives no transfers that show why these holders are together." };
+  if (!first || !strongest) return { members, links, ids, strongest, sentence: "The source gives no transfers that show why these holders are together." };
+  return { members, links, ids, strongest, sentence: [reason(map, first, strongest, units), ...largest(map, members, first, links, units)].join(" ") };
 }
-
-const byStrength = (one: Link, two: Link) => (two.transfers ?? 0) - (one.transfers ?? 0) || Number(two.amount ?? 0) - Number(one.amount ?? 0);
 
 /** Keeps a name that is written from right to left from changing the text around it. */
 const isolated = (text: string) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text) ? `\u2068${text}\u2069` : text);
+const called = (map: TokenMap, id: string) => isolated(name(map.byId.get(id) ?? { address: id, label: null }));
+const sum = (links: Link[]) => links.reduce((total, link) => total + Number(link.amount ?? 0), 0);
+const isSameToken = (one: Link, two: Link) => one.transfer_token === two.transfer_token && one.transfer_chain === two.transfer_chain;
 
-function said(map: TokenMap, { hub, holders }: Group, link: Link, symbol: string, others: number): string {
-  const called = (id: string) => isolated(name(map.byId.get(id) ?? { address: id, label: null }));
-  const amount = `${rough(link.amount)} ${symbol}`.trim();
-  const when = `${link.transfers === null ? "" : ` in ${counted(link.transfers, "transfer")}`}${link.first_date === link.last_date ? " on " : ", the last on "}${date(link.last_date)}${others ? `; ${counted(others, "more link")}` : ""}`;
-  if (!hub) return `${called(link.from)} sent ${amount} to ${called(link.to)}${when}.`;
-  const act = link.from === hub.id ? `sent ${amount} to ${called(link.to)}` : `got ${amount} from ${called(link.from)}`;
-  if (hub.kind === "magic") return `The wallet ${called(hub.id)} links ${counted(holders.size, "holder")}: it ${act}${when}.`;
-  return `${counted(holders.size, "holder")} used ${called(hub.id)} at the same time: it ${act}${when}.`;
+/** Returns what a node got and sent over links of one token, such as "got 5 KELP from Ada and sent 4 KELP to 3 holders on 1 May 2026". */
+function moved(map: TokenMap, id: string, links: Link[], { symbolOf }: Units): string {
+  const part = (some: Link[], verb: string, side: "from" | "to") => {
+    const [one] = some;
+    if (!one) return [];
+    const others = new Set(some.map((link) => link[side]));
+    const amount = `${rough(some.length === 1 ? one.amount : String(sum(some)))} ${symbolOf(one)}`.trim();
+    return `${verb} ${amount} ${side} ${others.size === 1 ? called(map, one[side]) : counted(others.size, "holder")}`;
+  };
+  const said = [part(links.filter((link) => link.from !== id), "got", "from"), part(links.filter((link) => link.from === id), "sent", "to")].flat().join(" and ");
+  const transfers = links.reduce((total, link) => total + (link.transfers ?? 0), 0);
+  const [begin, end] = [Math.min(...links.map((link) => link.first_date ?? Infinity)), Math.max(...links.map((link) => link.last_date ?? 0))];
+  const when = !end ? "" : date(begin) === date(end) ? ` on ${date(end)}` : transfers > 1 ? `, the last on ${date(end)}` : ` on ${date(end)}`;
+  return `${said}${transfers > 1 ? ` in ${counted(transfers, "transfer")}` : ""}${when}`;
+}
+
+/** Returns the sentence about the group that moved most. */
+function reason(map: TokenMap, { hub, holders, links }: Group, strongest: Link, units: Units): string {
+  const act = moved(map, hub.id, links.filter((link) => isSameToken(link, strongest)), units);
+  if (hub.kind === "time") return `${counted(holders.size, "holder")} used ${called(map, hub.id)} at the same time: it ${act}.`;
+  return hub.kind === "magic" ? `The wallet ${called(map, hub.id)} links ${counted(holders.size, "holder")}: it ${act}.` : `${called(map, hub.id)} ${act}.`;
+}
+
+/** Returns sentences about the largest member: what joins it unless that was said, and whether this is little. */
+function largest(map: TokenMap, members: Node[], first: Group, links: Link[], units: Units): string[] {
+  const holders = members.filter((node) => node.kind !== "magic" && node.share !== null);
+  const [most] = holders.sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
+  if (!most) return [];
+  const joins = links.filter((link) => link.from === most.id || link.to === most.id);
+  const [join] = joins;
+  const said: string[] = [];
+  if (join && most.id !== first.hub.id && !first.holders.has(most.id))
+    said.push(`The largest member, ${called(map, most.id)} with ${share(most.share)} of the supply, ${moved(map, most.id, [join], units)}.`);
+  const part = sum(joins) / Number(most.amount);
+  if (join && joins.every(units.isOwn) && part < WEAK)
+    said.push(`Weak: ${said.length ? "its" : `the ${counted(joins.length, "link")} of the largest member, ${called(map, most.id)},`}${said.length ? ` ${counted(joins.length, "link")}` : ""} moved only ${share(part)} of what it holds.`);
+  return said;
 }

@@ -75,9 +75,9 @@ function Heading() {
   return (
     <div class="heading">
       <div class="what">
-        <h1 id="title"><bdi class="cut" title={(of?.name ?? "").slice(0, 300)}>{title.value || "Holderlake explorer"}</bdi> {of?.name && <bdi class="symbol">{cut(of.symbol, 16)}</bdi>}</h1>
+        <h1 id="title"><bdi class="cut" title={(of?.name || of?.address || "").slice(0, 300)}>{title.value || "Holderlake explorer"}</bdi> {of?.name && <bdi class="symbol">{cut(of.symbol, 16)}</bdi>}</h1>
         {of && (
-          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi> <Copy text={of.address} what="token’s address" /> <Badge /></p>
+          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi>{(of.name || of.symbol) && <> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi></>} <Copy text={of.address} what="token’s address" /> <Badge /></p>
         )}
       </div>
       {at && (
@@ -139,7 +139,7 @@ function AssumedDecimals() {
   if (decimals === null || decimals === undefined) return null;
   return (
     <p class="after-data" role="note">
-      No source gave the decimals of this token: {count(decimals)} are assumed, so amounts may be wrong. Shares are right.
+      No source gave the decimals of this token: {count(decimals)} are assumed, so amounts may be wrong. Shares do not depend on them.
     </p>
   );
 }
@@ -179,7 +179,7 @@ function Legend() {
       <li><Dot colour="var(--lone)" />on its own</li>
       <Sizes />
       <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>
-      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">same-time exchanges</span></Toggle>
+      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">shared exchange deposits</span></Toggle>
       {history.value?.hasOwners && <Owners />}
       <Toggle layer="exchanges">exchanges</Toggle>
       <Toggle layer="contracts">contracts</Toggle>
@@ -194,7 +194,7 @@ function Everything() {
   const { all } = view.value;
   if (!all && !more.length && !hidden) return null;
   const left = [more.length && counted(more.length, "weaker line"), hidden && counted(hidden, "smaller member")].filter(Boolean).join(", ");
-  return <li><label><input type="checkbox" checked={all} onChange={() => show({ all: !all })} />everything{left && ` (+ ${left})`}</label></li>;
+  return <li><label><input type="checkbox" checked={all} onChange={() => show({ all: !all })} />all lines and members{left && ` (+ ${left})`}</label></li>;
 }
 
 /** A box that shows the wallets of one owner as one bubble. */

@@ -29,11 +29,13 @@ export const selected = computed(() => shown.value?.byId.get(view.value.node) ??
 export const cluster = computed(
   () => shown.value?.clusters.find((one) => one.cluster_id === view.value.cluster) ?? null,
 );
-/** Returns the symbol of a link's token, or the beginning and end of its address. */
+/** Returns whether a link is of the map's own token. */
+export const isOwn = (link: data.Link) => link.transfer_token === history.value?.address && link.transfer_chain === history.value?.chain;
+
+/** Returns the symbol of a link's token, or the beginning and end of its address. The map's own token without a symbol has no unit. */
 export function symbolOf(link: data.Link): string {
-  const { value: of } = history;
-  const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;
-  return name({ address: (own ? of?.symbol : link.transfer_symbol) || link.transfer_token || "", label: null });
+  if (isOwn(link)) return name({ address: history.value?.symbol ?? "", label: null });
+  return name({ address: link.transfer_symbol || link.transfer_token || "", label: null });
 }
 
 /** The parts of the view that select links. It changes only with them. */
@@ -43,14 +45,13 @@ export const isFiltering = computed(() => filterText.value !== JSON.stringify(NO
 /** Returns whether the filter keeps a link. The side is that of the selected wallet. */
 export const keeps = computed(() => {
   const { times, least, since, until, kind, side } = JSON.parse(filterText.value) as Filter;
-  const of = history.value;
   const [begin, end] = [since && Date.parse(since) / 1000, until && Date.parse(until) / 1000 + 86_400];
   const node = side === "both" ? "" : view.value.node;
   return (link: data.Link): boolean => {
     if ((link.transfers ?? 1) < times || (least && Number(link.amount ?? 0) < least)) return false;
     if ((begin && (link.last_date ?? Infinity) < begin) || (end && (link.first_date ?? 0) >= end)) return false;
     if (node && (side === "in" ? link.from : link.to) === node) return false;
-    return kind === "all" || (kind === "own") === (link.transfer_token === of?.address && link.transfer_chain === of?.chain);
+    return kind === "all" || (kind === "own") === isOwn(link);
   };
 });
 
@@ -74,7 +75,7 @@ export const path = computed((): string[] | null => {
 /** Whether the wallets of one owner are one node. Two dates are compared by wallet. */
 export const isByOwner = computed(() => view.value.owners && (history.value?.hasOwners ?? false) && view.value.tab !== "compare");
 /** The evidence for the selected cluster. */
-export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, symbolOf) : null));
+export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, { symbolOf, isOwn }) : null));
 /** The instant that the map is compared with, if the view has one. */
 export const other = computed(() =>
   view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { transfersOf, type Cluster, type Link, type Node, type Transfer } from "../data";
 import { evidenceOf, type Evidence } from "../evidence";
 import { count, counted, date, exact, rough, share } from "../format";
-import { instant, shown, symbolOf } from "../state";
+import { instant, isOwn, shown, symbolOf } from "../state";
 import { ClusterMark, Holder, Rows } from "./parts";
 import { LinkDetails, Transaction } from "./links";
 import { view } from "../view";
@@ -21,7 +21,7 @@ export function Clusters() {
         <tr>
           <th scope="col">Cluster</th>
           <th scope="col" class="num">Holders</th>
-          <th scope="col" class="num" title="Wallets that link the holders">Wallets</th>
+          <th scope="col" class="num" title="Wallets that link the holders">Linking wallets</th>
           <th scope="col" class="num">Share</th>
           <th scope="col" class="num amount">Amount</th>
         </tr>
@@ -38,7 +38,7 @@ export function Clusters() {
               <td class="num amount" title={exact(one.amount)}>{rough(one.amount)}</td>
             </tr>
             <tr class={view.value.cluster === one.cluster_id ? "chosen" : ""}>
-              <td colSpan={5} class="quiet"><bdi>{evidenceOf(map, one, symbolOf).sentence}</bdi></td>
+              <td colSpan={5} class="quiet"><bdi>{evidenceOf(map, one, { symbolOf, isOwn }).sentence}</bdi></td>
             </tr>
             </Fragment>
           )}

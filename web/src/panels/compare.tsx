@@ -140,7 +140,7 @@ function Found({ before, now, found }: { before: Instant; now: Instant; found: C
       {before.series !== now.series && before.series && now.series && (
         <p class="quiet">The maps have different options ({before.series}; {now.series}): their numbers are not comparable.</p>
       )}
-      <p class="quiet">Changes from {date(before.at)} to {date(now.at)}, whichever of the two the map shows.</p>
+      <p class="quiet">Changes from {date(before.at)} to {date(now.at)}.</p>
       <Find what="changes" found={`${moved.length} holders moved`} onFind={(text) => show({ find: text })} />
       {KINDS.map(([kind, title, sign]) => (
         <Moved key={kind} kind={kind} title={title} sign={sign} rows={moved.filter((one) => one.change === kind)} />
@@ -166,7 +166,7 @@ function Moved({ kind, title, sign, rows }: { kind: Change["change"]; title: str
                 <tr key={one.address}>
                   <td><Holder node={one} /></td>
                   <td class="num">{share(one.share_before)} → {share(one.share_after)}</td>
-                  <td class="num">{one.amount_change !== null ? signed(Number(one.amount_change), () => rough(one.amount_change)) : one.unlisted_at_most !== null && `at most ${rough(one.unlisted_at_most)} ${kind === "entered" ? "before" : "after"}`}</td>
+                  <td class="num">{one.amount_change !== null ? signed(Number(one.amount_change), () => rough(one.amount_change)) : one.unlisted_at_most !== null && `not in the list ${kind === "entered" ? "before" : "after"} (at most ${rough(one.unlisted_at_most)})`}</td>
                 </tr>
               )}
             </Rows>

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { findTokens, type Token } from "../data";
 import { brief, cut, name, share } from "../format";
-import { history, showToken, title } from "../state";
+import { showToken } from "../state";
 
 const open = signal(false);
 const found = signal<Token[]>([]);
@@ -14,7 +14,6 @@ let timer = 0;
 
 export function Picker() {
   const box = useRef<HTMLInputElement>(null);
-  const { value: of } = history;
   const choose = (token: Token) => {
     open.value = false;
     box.current?.blur();
@@ -46,7 +45,7 @@ export function Picker() {
         autocomplete="off"
         spellcheck={false}
         maxLength={500}
-        placeholder={of ? `${title.value}, or search a token or wallet` : "Search a token"}
+        placeholder="Search token or wallet"
         onFocus={(event) => look(event.currentTarget.value)}
         onInput={(event) => look(event.currentTarget.value, 90)}
         onKeyDown={pressed}
@@ -86,15 +85,17 @@ export function Picker() {
 }
 
 function TokenLine({ token }: { token: Token }) {
-  const maps = token.maps === 1 ? "1 map" : `${token.maps} maps`;
+  const maps = token.maps === 1 ? "1 date" : `${token.maps} dates`;
+  const address = <bdi class="code">{brief(token.token_address)}</bdi>;
+  const isNamed = !!token.name && token.name !== token.token_address; // a store without a name has the address
   return (
     <>
       <span class="token-name">
-        <bdi class="cut" title={(token.name ?? "").slice(0, 300)}>{cut(token.name || token.token_address, 60)}</bdi>{" "}
-        <bdi class="symbol">{cut(token.symbol ?? "", 16)}</bdi>
+        {isNamed ? <bdi class="cut" title={(token.name ?? "").slice(0, 300)}>{cut(token.name ?? "", 60)}</bdi> : address}{" "}
+        {!token.token_address.startsWith(token.symbol ?? "") && <bdi class="symbol">{cut(token.symbol ?? "", 16)}</bdi>}
       </span>
       <span class="token-place">
-        <bdi>{cut(token.chain, 20)}</bdi> · <bdi class="code">{brief(token.token_address)}</bdi> · {token.maps ? maps : "no map"}
+        <bdi>{cut(token.chain, 20)}</bdi> · {isNamed && <>{address} · </>}{token.maps ? maps : "no map"}
         {token.wallet !== null && <> · <bdi>{name({ address: token.wallet, label: token.wallet_label })}</bdi> holds {share(token.share)}</>}
       </span>
     </>

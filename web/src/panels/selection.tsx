@@ -64,7 +64,7 @@ function HolderCard({ node }: { node: Node }) {
           <Flow links={links} id={node.id} />
         </LinkDetails>
       ) : (
-        <p class="quiet">{isFiltering.value ? "No transfers with other nodes of this map pass the filter." : "No transfers with other nodes of this map."}</p>
+        <p class="quiet">{isFiltering.value ? "No transfers with wallets on this map pass the filter." : "Links on this map: none."}</p>
       )}
     </>
   );
@@ -76,7 +76,7 @@ function Flow({ links, id }: { links: Link[]; id: string }) {
   const own = links.filter((link) => link.transfer_token === token && link.transfer_chain === chain && link.amount !== null);
   if (!own.length) return null;
   const total = (some: Link[]) => `${rough(String(some.reduce((sum, link) => sum + Number(link.amount), 0)))} in ${counted(some.reduce((sum, link) => sum + (link.transfers ?? 0), 0), "transfer")}`;
-  return <p class="quiet">Got {total(own.filter((link) => link.to === id))}, sent {total(own.filter((link) => link.from === id))} (this token, nodes of the map).</p>;
+  return <p class="quiet">Got {total(own.filter((link) => link.to === id))}, sent {total(own.filter((link) => link.from === id))} of this token, with wallets on this map.</p>;
 }
 
 /** A form that stores the wallet's name. */

@@ -86,7 +86,7 @@ export function TimeBar() {
         )}
       </div>
       <p class="when">
-        <strong>{date(at.at)}</strong> <span>UTC, {place.value + 1} of {last + 1}</span>
+        <strong>{date(at.at)}</strong> <span>UTC, date {place.value + 1} of {last + 1}</span>
       </p>
     </div>
   );
