@@ -536,7 +536,7 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     assert "cluster=1" in page.url
     expect(card.locator(".why")).to_contain_text(
         "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team "
-        "and sent 900 TIDE to 2 holders in 5 transfers"
+        "and sent 900 TIDE to 2 holders in 7 transfers on 1 Nov 2026"
     )
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 
