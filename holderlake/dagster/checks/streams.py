@@ -14,6 +14,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from dagster import (
     AssetCheckEvaluation,
@@ -38,7 +39,7 @@ from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import FAILURES, Lake, Manifest
 from holderlake.units import counted
-from holderlake.warehouse.schema import files_sql, queries
+from holderlake.warehouse.schema import files_sql, queries, quoted
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
 
@@ -60,7 +61,14 @@ FROM ({files} FROM _{name})
 _LOADED: Final = """
 CREATE TEMP VIEW {name} AS
 FROM warehouse.{name}
-SEMI JOIN {partitions} USING (chain, timestamp)
+{condition}
+"""
+_OTHERS_BETWEEN: Final = """
+FROM warehouse.partitions
+ANTI JOIN _examined USING (chain, timestamp)
+WHERE chain IN (SELECT chain FROM _examined)
+    AND timestamp BETWEEN (SELECT min(timestamp) FROM _examined) AND (SELECT max(timestamp) FROM _examined)
+LIMIT 1
 """
 _RULES: Final = ("odd_rows", "contradictions")
 """Views of the warehouse that need no other rows than those of an instant."""
@@ -226,10 +234,23 @@ def odd_rows_loaded(warehouse: Warehouse, tables: Collection[str], manifests: Co
         warehouse.connect({"memory_limit": warehouse.memory_limit, "temp_directory": spilled}) as connection,
     ):
         connection.register("_examined", partitions)
-        connection.register("_none", partitions.slice(0, 0))
+        condition = _condition(connection, partitions)
         for name in TABLES:
-            connection.execute(_LOADED.format(name=name, partitions="_examined" if name in tables else "_none"))
+            connection.execute(_LOADED.format(name=name, condition=condition if name in tables else "WHERE false"))
         return _broken_rules(connection)
+
+
+def _condition(connection: duckdb.DuckDBPyConnection, partitions: pa.Table) -> str:
+    """Return the SQL that selects the rows of ``partitions``, which the connection has as ``_examined``.
+
+    If the warehouse has no others of these chains between the first and the last, it is a range, which takes two thirds
+    of the time.
+    """
+    if not partitions.num_rows or connection.execute(_OTHERS_BETWEEN).fetchone():
+        return "SEMI JOIN _examined USING (chain, timestamp)"
+    chains = ", ".join(map(quoted, sorted(set(partitions["chain"].to_pylist()))))
+    ends = pc.min_max(partitions["timestamp"]).as_py()
+    return f"WHERE chain IN ({chains}) AND timestamp BETWEEN TIMESTAMP '{ends['min']}' AND TIMESTAMP '{ends['max']}'"
 
 
 def _broken_rules(connection: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -182,11 +182,21 @@ FROM (
     FROM map_nodes
     GROUP BY ALL
     UNION ALL
+    -- one key for each row first: a group for each token and key takes twice the time
     SELECT
         chain, timestamp, 'maps', 'grouped_transfers', token_address,
-        count(*) - count(DISTINCT hash(from_address, to_address, transfer_chain, transfer_token, time_node))
+        count(*) - count(DISTINCT (from_address, to_address, transfer_chain, transfer_token, time_node))
     FROM grouped_transfers
-    WHERE rel_type = 'GROUPED_TRANSFER'
+    WHERE
+        rel_type = 'GROUPED_TRANSFER'
+        AND hash(chain, timestamp, token_address, from_address, to_address, transfer_chain, transfer_token, time_node) IN (
+            SELECT
+                hash(chain, timestamp, token_address, from_address, to_address, transfer_chain, transfer_token, time_node)
+            FROM grouped_transfers
+            WHERE rel_type = 'GROUPED_TRANSFER'
+            GROUP BY ALL
+            HAVING count(*) > 1
+        )
     GROUP BY ALL
     UNION ALL
     SELECT chain, timestamp, 'maps', 'cluster_members', token_address, count(*) - count(DISTINCT hash(address))
