@@ -7,7 +7,7 @@ missing from the UI. Files and tables are Dagster's own, so its standard event l
 Dagster writes each event of an asset twice: to the run's file and to the index of all runs. Here a run's file gets only
 the first materialisation of each table, and only the first partition of each table is logged as planned. The UI's pages
 of assets and partitions read the index, which has each materialisation. A repeated event is stored without the fields
-that are the same for the complete step.
+that are the same for the complete step, and together with others in one transaction.
 
 The class overrides private methods of Dagster. So Dagster's own processes (webserver, daemon, code server) load it only
 if ``dagster.yaml`` names it. Measurements are in docs/decisions/0009-dagster-event-log.md.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
 _MOST_ENGINES: Final = 16
 """Most database files that are open at a time. Dagster has one file for each run, and an index."""
+_MOST_WAITING: Final = 256
+"""Most materialisations that wait to be stored together. A kill loses them; the next run of a command logs them."""
 _PAGE_BYTES: Final = 16_384
 """Size of a page of a new index. With SQLite's 4,096, most pages would hold one event, and be half empty."""
 _INDEX: Final = "index.db"
@@ -46,6 +49,8 @@ class FastEventLogStorage(SqliteEventLogStorage):
         self._engines: dict[str, Engine] = {}
         self._tables: set[str] = set()
         self._logged: set[tuple[str, str, str]] = set()
+        self._waiting: deque[EventLogEntry] = deque()
+        self._has_index_columns: bool | None = None
         index = Path(base_dir, _INDEX)
         is_new = not index.exists()
         super().__init__(base_dir, inst_data)
@@ -63,20 +68,42 @@ class FastEventLogStorage(SqliteEventLogStorage):
             self._tables.add(table_name)
         return table_name in self._tables
 
+    def _has_asset_key_index_cols_on_connection(self, conn: Connection) -> bool:
+        """Return whether the table of assets has all columns. Dagster reads its columns for each event."""
+        if self._has_index_columns is None:
+            self._has_index_columns = super()._has_asset_key_index_cols_on_connection(conn)
+        return self._has_index_columns
+
     def store_event(self, event: EventLogEntry) -> None:
         """Store an event of a run.
 
         If the run stores events of one type for several partitions of a table, the first is stored completely. Of the
-        next ones, materialisations are stored only in the index of all runs, and other events are dropped.
+        next ones, materialisations are stored only in the index of all runs, and other events are dropped. They are
+        stored together, at the latest before this process reads or stores anything else.
         """
         if not self._is_repeated(event):
             super().store_event(event)
         elif event.dagster_event_type == DagsterEventType.ASSET_MATERIALIZATION:
-            with self.index_transaction() as connection:
-                inserted: Any = connection.execute(self.prepare_insert_event(event).values(event=_compact(event)))
-                (event_id,) = inserted.inserted_primary_key
-                self._store_asset_event_tags(connection, [event], [event_id])
-                self._store_asset_event(connection, event, event_id)
+            self._waiting.append(event)
+            if len(self._waiting) >= _MOST_WAITING:
+                self._store_waiting()
+
+    def _store_waiting(self) -> None:
+        """Store the materialisations that wait, in one transaction of the index."""
+        events = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if not events:
+            return
+        with self.index_transaction() as connection:
+            ids = [self._insert(connection, event) for event in events]
+            self._store_asset_event_tags(connection, events, ids)
+            newest = {event.get_dagster_event().asset_key: place for place, event in enumerate(events)}
+            for place in newest.values():
+                self._store_asset_event(connection, events[place], ids[place])
+
+    def _insert(self, connection: Connection, event: EventLogEntry) -> int:
+        """Insert an event into the index, and return its id."""
+        inserted: Any = connection.execute(self.prepare_insert_event(event).values(event=_compact(event)))
+        return int(inserted.inserted_primary_key[0])
 
     def _is_repeated(self, event: EventLogEntry) -> bool:
         """Return whether the run has stored an event of the same type and table before, for another partition."""
@@ -89,6 +116,7 @@ class FastEventLogStorage(SqliteEventLogStorage):
         return is_repeated
 
     def dispose(self) -> None:
+        self._store_waiting()
         super().dispose()
         with self._db_lock:
             while self._engines:
@@ -96,6 +124,7 @@ class FastEventLogStorage(SqliteEventLogStorage):
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
+        self._store_waiting()
         with self._db_lock:
             engine = self._engine(shard)
             if shard not in self._initialized_dbs:

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
 from holderlake.dagster.event_log import FastEventLogStorage
 from holderlake.dagster.launch import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
+HOLDERS = AssetKey("holders")
+DAYS = {"2026-06-01", "2026-06-02", "2026-06-03"}
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +67,24 @@ assert not [name for name in sys.modules if name.startswith(("holderlake.engine.
     )
     assert ended.returncode == 0, ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_process_reads_materialisations_that_wait_to_be_stored(tmp_path: Path) -> None:
+    with dagster_instance(tmp_path) as instance:
+        _report_days(instance)
+        assert instance.get_materialized_partitions(HOLDERS) == DAYS
+
+
+def test_materialisations_that_wait_are_stored_when_the_history_closes(tmp_path: Path) -> None:
+    with dagster_instance(tmp_path) as instance:
+        _report_days(instance)
+    with DagsterInstance.local_temp(str(tmp_path)) as standard:
+        assert standard.get_materialized_partitions(HOLDERS) == DAYS
+
+
+def _report_days(instance: DagsterInstance) -> None:
+    for day in sorted(DAYS):
+        instance.report_runless_asset_event(AssetMaterialization(HOLDERS, partition=day))
 
 
 def test_only_the_fast_event_log_uses_private_modules_of_dagster() -> None:
