@@ -5,9 +5,11 @@
 One run, one machine: a provider in a separate process serves maps of 80 nodes and 1,000 relationships, and each way
 fetches them in a separate process into Parquet and DuckDB, two rounds in turns. CPU is that process's, user and
 system; memory is its peak. The floor (aiohttp, msgspec, pyarrow) is what one would write by hand for these documents
-alone: no credits, no archive, no checks, nothing that can be resumed. Then the peak memory of runs with few and with
-many partitions is printed, and of one partition with ``--tokens`` and with four times as many tokens. dlt is not a
-dependency: ``pip install --group benchmarks`` brings it; ways that can't be run are left out and named.
+alone: no credits, no archive, no checks, nothing that can be resumed. The floor with Dagster is the same code as a step
+of a Dagster run, which logs one event for each table and day: what any Dagster run of this size costs. Then the peak
+memory of runs with few and with many partitions is printed, and of one partition with ``--tokens`` and with four times
+as many tokens. dlt is not a dependency: ``pip install --group benchmarks`` brings it; ways that can't be run are left
+out and named.
 """
 
 from __future__ import annotations
@@ -135,6 +137,17 @@ def floor(work: Work) -> dict[str, float]:
     return {}
 
 
+def floor_with_dagster(work: Work) -> dict[str, float]:
+    """Use the floor as one step of a Dagster run with Dagster's own history, an event for each table and day."""
+    import logging
+
+    from benchmarks.ingest_dagster import run
+
+    logging.disable(logging.CRITICAL)
+    run(lambda: floor(work), TABLES, work.days, work.home / "dagster")
+    return {}
+
+
 def ours(work: Work) -> dict[str, float]:
     """Use Holderlake without Dagster: requests are metered and archived, partitions are committed and loaded."""
     from holderlake.ingest.run import ingest
@@ -212,6 +225,7 @@ def _workspace(work: Work) -> Any:
 
 WAYS: Final[dict[str, tuple[Callable[[Work], dict[str, float]], str | None]]] = {
     "floor": (floor, None),
+    "floor with Dagster": (floor_with_dagster, None),
     "ours": (ours, None),
     "ours with Dagster": (ours_with_dagster, None),
     "dlt rest_api": (dlt_rest_api, "dlt"),
@@ -317,6 +331,9 @@ def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
         lake = min((each["cpu_until_lake"] for each in took if "cpu_until_lake" in each), default=None)
         note = "" if lake is None else f"   ({lake / maps * 1_000:.2f} ms until the lake)"
         print(f"  {way:<20}{usual[way]:8.2f} ms CPU a map {rate:7.0f} maps/s {peak:7.0f} MB peak  {ratio}{note}")
+    if usual.keys() >= {"floor with Dagster", "ours with Dagster"}:
+        ratio = usual["ours with Dagster"] / usual["floor with Dagster"]
+        print(f"  ours with Dagster takes {ratio:.2f} x the CPU of the floor with Dagster")
     for other in (way for way, (_, needed) in WAYS.items() if needed == "dlt"):
         if other in usual and "ours" in usual:
             cost = [
