@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holderlake.storage.locks import locked
+from holderlake.storage.locks import created_locked, locked
 
 SPILL_LOCK: Final = ".lock"
 """File in a spill folder (for temporary data of a query) that the process using the folder locks."""
@@ -75,7 +75,8 @@ def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     because some libraries depend on them. Without ``durable``, the file is not synced, so a power cut may damage it.
     """
     part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
-    with locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with created_locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
         try:
             yield part
             if durable:
