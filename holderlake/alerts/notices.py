@@ -1,7 +1,7 @@
 """Notices about the pipeline itself: a run or requests failed, a partition was given up, the schedule waits, a key was
 refused, a reorganisation undid an alert.
 
-A notice is an alert without a rule of the settings. It goes through the same outbox, to the log and to the webhook.
+A notice is an alert without a rule of the settings. It goes through the same outbox to the same destinations.
 """
 
 from __future__ import annotations
@@ -108,6 +108,11 @@ def alert_undone(alert: Alert, at: datetime) -> Notice:
         "timestamp": f"{alert.timestamp.isoformat()}Z",
     }
     return _notice(ALERT_UNDONE, text, alert.fingerprint, at, evidence, alert.chain)
+
+
+def test_notice(at: datetime) -> Notice:
+    """Return a notice that tests a destination."""
+    return _notice("test", "this is a test", at.isoformat(), at, {})
 
 
 def _notice(kind: str, text: str, occasion: str, at: datetime, evidence: dict[str, Any], chain: str = "") -> Notice:

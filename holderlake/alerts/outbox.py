@@ -111,7 +111,7 @@ SELECT fingerprint, destination, state, attempts, error FROM deliveries JOIN ale
 
 @dataclass(frozen=True)
 class Due:
-    """An alert to be sent now to one destination (``log`` or ``webhook``).
+    """An alert to be sent now to the destination with a name.
 
     ``attempts`` is the number of earlier attempts to send it there.
     """

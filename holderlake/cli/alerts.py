@@ -1,4 +1,4 @@
-"""``holderlake alerts``: list alerts, deliver them, and test the webhook."""
+"""``holderlake alerts``: list alerts, deliver them, and test the destinations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def list_alerts(
 
 @app.command("deliver")
 def deliver_new_alerts(json: Json = False) -> None:
-    """Send new alerts to the log and the webhook, as the sensor does.
+    """Send new alerts to all destinations, as the sensor does.
 
     Example: holderlake alerts deliver
     """
@@ -59,31 +59,32 @@ def deliver_new_alerts(json: Json = False) -> None:
     _report_delivery(deliver_alerts(shared.workspace()), json)
 
 
-@app.command("test-webhook")
-def test_webhook(json: Json = False) -> None:
-    """Send a test message to the webhook.
+@app.command("test")
+def send_test(json: Json = False) -> None:
+    """Send a test notice to each destination of the settings.
 
-    Example: holderlake alerts test-webhook
+    Example: holderlake alerts test
     """
-    from holderlake.alerts.delivery import webhook_of
-    from holderlake.alerts.webhook import NotDelivered, test_message
-    from holderlake.errors import RunFailed
+    from holderlake.alerts.destinations import NotDelivered, destinations_of
+    from holderlake.alerts.notices import test_notice
+    from holderlake.errors import RunFailed, SettingsError
 
-    webhook = webhook_of(shared.settings())
-    if webhook is None:
-        raise ValueError(
-            "no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file with its URL"
-        )
-    message = test_message(utc_now())
-    try:
-        webhook.send(message)
-    except NotDelivered as error:
-        raise RunFailed(str(error)) from None
+    now = utc_now()
+    notice = test_notice(now)
+    accepted, errors = [], []
+    for name, open_destination in destinations_of(shared.settings()).items():
+        try:
+            destination = open_destination()
+            destination.send(notice, now)
+            accepted.append(destination.description)
+        except (NotDelivered, SettingsError) as error:
+            errors.append(f"{name}: {error}")
     if json:
-        console.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
-    else:
-        signed = "signed" if webhook.secret else "not signed: no secret is set"
-        console.out.print(f"The webhook accepted the message {message.key} ({signed}).")
+        console.as_json({"fingerprint": notice.fingerprint, "accepted": accepted, "errors": errors})
+    elif accepted:
+        console.out.print(f"The test notice {notice.fingerprint} was accepted by: {'; '.join(accepted)}.")
+    if errors:
+        raise RunFailed("; ".join(errors))
 
 
 def _report_delivery(report: DeliveryReport, as_json: bool) -> None:

@@ -26,6 +26,7 @@ from dagster import (
 )
 
 from holderlake.alerts.delivery import has_unsent
+from holderlake.alerts.destinations import destinations_of
 from holderlake.backfill.paused import PausedBackfill, paused_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
@@ -159,8 +160,8 @@ def _reason_to_wait(paused: Sequence[PausedBackfill]) -> str:
 
 
 def _alerts_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that launches the alerts job. It runs only if the settings name rules or a webhook."""
-    is_chosen = settings.alerts.is_chosen or settings.has_webhook
+    """Return the sensor that launches the alerts job. It runs only if the settings have rules or a destination."""
+    is_chosen = settings.alerts.is_chosen or len(destinations_of(settings)) > 1  # the log is always one
 
     @sensor(
         name="alerts",

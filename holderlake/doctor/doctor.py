@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holderlake import console
-from holderlake.alerts.delivery import webhook_of
+from holderlake.alerts.destinations import destinations_of
 from holderlake.alerts.outbox import Outbox
 from holderlake.backfill.paused import COMMAND, paused_backfills
 from holderlake.contract.extra_models import MapRules
@@ -319,10 +319,9 @@ def _plain(value: Any) -> str:
 
 def _alerts(settings: Settings) -> Finding:
     try:
-        webhook = webhook_of(settings)
+        destinations = [open_destination() for open_destination in destinations_of(settings).values()]
     except SettingsError as error:
         return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
-    destinations = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
     try:
         book = Outbox(state_of(settings, settings.alerts_database)).deliveries()
     except DatabaseError as error:
@@ -330,13 +329,14 @@ def _alerts(settings: Settings) -> Finding:
         return Finding("alerts", False, problem, advice)
     deliveries = [delivery for alert_deliveries in book.values() for delivery in alert_deliveries]
     late = [delivery for delivery in deliveries if delivery.state not in ("sent", "given_up") and delivery.error]
-    text = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {destinations}"
+    names = " and ".join(destination.description for destination in destinations)
+    text = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {names}"
     if late:
         return Finding(
             "alerts",
             False,
             f"{text}; {len(late)} could not be delivered: {late[-1].error}",
-            "test it with 'holderlake alerts test-webhook'; waiting alerts are sent when it answers again",
+            "test it with 'holderlake alerts test'; waiting alerts are sent when it answers again",
         )
     return Finding("alerts", True, text)
 

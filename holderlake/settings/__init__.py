@@ -3,8 +3,9 @@
 The settings' types, defaults and checks belong here. What a setting does belongs in the package that reads it.
 """
 
+from holderlake.settings.fields import SettingsError
 from holderlake.settings.loading import CONFIG_NAME, CONFIG_VARIABLE, load_settings
-from holderlake.settings.model import Settings, SettingsError
+from holderlake.settings.model import Settings
 from holderlake.settings.sections.provider import AddressSet
 
 __all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "AddressSet", "Settings", "SettingsError", "load_settings"]

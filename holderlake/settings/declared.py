@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from holderlake.settings.model import Settings
@@ -33,10 +35,6 @@ COMMON: Final = (
     "sources.rpc.<name>.endpoints",
 )
 """The settings that most people set, in the order of the reference page."""
-_ENVIRONMENT_ONLY: Final = (
-    *("api_key", "api_key_file", "service.database", "service.secret", "state.url", "alerts.webhook", "alerts.secret"),
-    "sources.rpc.*.endpoints",
-)
 _WIDTH: Final = 100
 """Letters in a line of comments."""
 
@@ -58,8 +56,25 @@ class Setting:
 
 
 def is_environment_only(name: str) -> bool:
-    """Return whether a setting is a secret, which never comes from the settings file."""
-    return any(fnmatchcase(name, pattern) for pattern in _ENVIRONMENT_ONLY)
+    """Return whether a setting never comes from the settings file: a secret, or the file of the API key."""
+    return any(fnmatchcase(name, pattern) for pattern in ("api_key_file", *_secrets()))
+
+
+@cache
+def paths() -> frozenset[str]:
+    """Return the keys whose values are paths, in any section."""
+    return frozenset(setting.path[-1] for setting in declared_settings() if _has(setting.field.annotation, Path))
+
+
+@cache
+def _secrets() -> frozenset[str]:
+    """Return the patterns of the names of secrets, with ``*`` for names of the user's own."""
+    secrets = (setting for setting in declared_settings() if _has(setting.field.annotation, SecretStr))
+    return frozenset(setting.name.replace("<name>", "*") for setting in secrets)
+
+
+def _has(annotation: Any, kind: type) -> bool:
+    return annotation is kind or any(_has(part, kind) for part in get_args(annotation))
 
 
 def declared_settings(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> Iterator[Setting]:

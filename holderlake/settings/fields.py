@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
@@ -17,6 +17,12 @@ from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.models import Address, ChainId
 from holderlake.contract.prices import parse_credits
 from holderlake.units import parse_duration, parse_memory_limit
+
+Value = TypeVar("Value")
+
+
+class SettingsError(Exception):
+    """Invalid settings. The message names the key or the file, and the remedy."""
 
 
 class Section(BaseModel):
@@ -42,6 +48,20 @@ def secret_matching(pattern: str, expected: str) -> Callable[[SecretStr], Secret
         return secret
 
     return check
+
+
+def read_secret(file: Path, content: str, parse: Callable[[str], Value]) -> Value:
+    """Read a file of secrets and return its parsed content.
+
+    ``content`` names the content in errors. Raises ``SettingsError``, which never contains the content.
+    """
+    try:
+        return parse(file.read_text("utf-8").strip())
+    except (OSError, ValueError):
+        raise SettingsError(
+            f"the file {file} must contain {content} and nothing else: create or correct it, or set the value in the "
+            "environment"
+        ) from None
 
 
 def _credits(value: Any) -> Any:

@@ -25,15 +25,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 
-from holderlake.settings.declared import is_environment_only
-from holderlake.settings.model import Settings, SettingsError
+from holderlake.settings.declared import is_environment_only, paths
+from holderlake.settings.fields import SettingsError
+from holderlake.settings.model import Settings
 
 CONFIG_VARIABLE: Final = "HOLDERLAKE_CONFIG"
 CONFIG_NAME: Final = "holderlake.toml"
 _PSEUDO: Final = ("/proc", "/sys", "/dev")
 """Folders of the kernel, which keep no files of users. ``/dev/shm`` is an exception: a disk in memory."""
-_PATHS: Final = {"home", "store", "webhook_file", "secret_file", "endpoints_file"}
-"""Keys whose values are paths, in any section."""
 
 
 def load_settings(path: Path | None = None) -> Settings:
@@ -127,7 +126,7 @@ def _resolve_paths(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             resolved[name] = _resolve_paths(folder, value)
-        elif name in _PATHS and isinstance(value, str):
+        elif name in paths() and isinstance(value, str):
             resolved[name] = folder / Path(value).expanduser()
     return resolved
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from holderlake.settings.fields import Folder, TypedTokens
+from holderlake.settings.fields import Folder, TypedTokens, read_secret
 from holderlake.settings.sections.alerts import AlertSettings
 from holderlake.settings.sections.engine import ClusterSettings, EngineSettings, NodeSettings, SourceSettings
 from holderlake.settings.sections.lake import BucketSettings, LakeSettings, SqlSettings, StateSettings
@@ -23,12 +22,6 @@ from holderlake.settings.sections.provider import (
 )
 from holderlake.settings.sections.schedule import Budget, Healing, Retention, Schedule
 from holderlake.settings.sections.service import ExplorerSettings, ServiceSettings
-
-Value = TypeVar("Value")
-
-
-class SettingsError(Exception):
-    """Invalid settings. The message names the key or the file, and the remedy."""
 
 
 class Settings(BaseSettings):
@@ -149,26 +142,7 @@ class Settings(BaseSettings):
         """Return the API key. Raises ``SettingsError`` if its file does not contain exactly one key."""
         if self.api_key_file is None:
             return self.api_key
-        return _read(self.api_key_file, "the API key", _one_word)
-
-    @property
-    def has_webhook(self) -> bool:
-        """Return whether the settings name a webhook. This does not read its file."""
-        return self.alerts.webhook is not None or self.alerts.webhook_file is not None
-
-    def webhook(self) -> SecretStr | None:
-        """Return the address that alerts are sent to. Raises ``SettingsError`` if its file contains no address."""
-        file = self.alerts.webhook_file
-        if file is None:
-            return self.alerts.webhook
-        return _read(file, "the webhook of alerts", lambda text: AlertSettings(webhook=SecretStr(text)).webhook)
-
-    def webhook_secret(self) -> SecretStr | None:
-        """Return the secret that alerts are signed with. Raises ``SettingsError`` if its file contains no secret."""
-        file = self.alerts.secret_file
-        if file is None:
-            return self.alerts.secret
-        return _read(file, "the secret of alerts", lambda text: AlertSettings(secret=SecretStr(text)).secret)
+        return read_secret(self.api_key_file, "the API key", _one_word)
 
     def unscheduled_sets(self) -> list[str]:
         """Return a sentence for each address set of a chain without watched tokens: no partition of it is scheduled."""
@@ -198,7 +172,7 @@ class Settings(BaseSettings):
         nodes = self.node(chain)
         if nodes.endpoints_file is None:
             return nodes.endpoints
-        return _read(
+        return read_secret(
             nodes.endpoints_file,
             f"addresses of nodes of chain {chain}, one a line",
             lambda text: NodeSettings(endpoints=[SecretStr(line) for line in text.split() or [""]]).endpoints,
@@ -223,17 +197,3 @@ class Settings(BaseSettings):
 def _one_word(text: str) -> SecretStr:
     (word,) = text.split()
     return SecretStr(word)
-
-
-def _read(file: Path, content: str, parse: Callable[[str], Value]) -> Value:
-    """Read a file of secrets and return its parsed content.
-
-    ``content`` names the content in errors. Raises ``SettingsError``, which never contains the content.
-    """
-    try:
-        return parse(file.read_text("utf-8").strip())
-    except (OSError, ValueError):
-        raise SettingsError(
-            f"the file {file} must contain {content} and nothing else: create or correct it, or set the value in the "
-            "environment"
-        ) from None

@@ -275,16 +275,18 @@ def test_the_command_lists_alerts_and_sends_nothing(
     assert not workspace.settings.alerts_database.exists()
 
 
-def test_the_command_tests_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> None:
+def test_the_command_tests_each_destination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
     named = tmp_path / "hook"
     named.write_text(receiver.url + "\n")
     monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK_FILE", str(named))
     monkeypatch.setenv("HOLDERLAKE_ALERTS__SECRET", "sixteen letters and more")
-    answer = command(tmp_path, monkeypatch, "alerts", "test-webhook", "--json")
-    assert json.loads(answer.stdout)["signed"]
-    assert receiver.posts[0].content["type"] == "holderlake.test"
+    answer = command(tmp_path, monkeypatch, "alerts", "test", "--json")
+    assert json.loads(answer.stdout)["accepted"] == ["log", "webhook"]
+    assert receiver.posts[0].content["type"] == "holderlake.alert.test"
     receiver.statuses = [302]
-    refused = command(tmp_path, monkeypatch, "alerts", "test-webhook")
+    refused = command(tmp_path, monkeypatch, "alerts", "test")
     assert "redirect" in str(refused.exception)
     assert "s3cret" not in f"{answer.output}{refused.output}{refused.exception}"
 
@@ -329,11 +331,9 @@ def test_another_file_may_hold_the_webhook(tmp_path: Path, monkeypatch: pytest.M
     settings = load_settings(file)
     (tmp_path / "hook").write_text("not an address")
     with pytest.raises(SettingsError, match="must contain the webhook"):
-        settings.webhook()
+        settings.alerts.webhook_address()
     (tmp_path / "hook").write_text("https://example.org/hook\n")
-    found = settings.webhook()
-    assert found is not None
-    assert found.get_secret_value() == "https://example.org/hook"
+    assert settings.alerts.webhook_address().get_secret_value() == "https://example.org/hook"
     assert settings.alerts.in_force["big"].limit == 0.2
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, WithJsonSchema, model_validator
 
-from holderlake.settings.fields import Duration, Folder, Section, SigningSecret, TypedTokens
+from holderlake.settings.fields import Duration, Folder, Section, SettingsError, SigningSecret, TypedTokens, read_secret
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,29 @@ class AlertSettings(Section):
             if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
                 raise ValueError(f"{name} and {name}_file are both set: remove one of them")
         return self
+
+    @property
+    def has_webhook(self) -> bool:
+        """Return whether the settings name a webhook. This does not read its file."""
+        return self.webhook is not None or self.webhook_file is not None
+
+    def webhook_address(self) -> SecretStr:
+        """Return the webhook's address. Raises ``SettingsError`` if there is none, or its file contains none."""
+        file, address = self.webhook_file, self.webhook
+        if file is not None:
+            address = read_secret(file, "the webhook of alerts", lambda text: AlertSettings(webhook=text).webhook)
+        if address is None:
+            raise SettingsError(
+                "no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file with its URL"
+            )
+        return address
+
+    def signing_secret(self) -> SecretStr | None:
+        """Return the secret that alerts are signed with. Raises ``SettingsError`` if its file contains no secret."""
+        file = self.secret_file
+        if file is None:
+            return self.secret
+        return read_secret(file, "the secret of alerts", lambda text: AlertSettings(secret=SecretStr(text)).secret)
 
     @property
     def in_force(self) -> dict[str, AlertRule]:

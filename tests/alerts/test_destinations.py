@@ -12,8 +12,8 @@ from datetime import datetime
 import pytest
 from pydantic import SecretStr
 
+from holderlake.alerts.destinations import NotDelivered, Webhook, message_of, signature
 from holderlake.alerts.rules import Alert
-from holderlake.alerts.webhook import NotDelivered, Webhook, message_of, signature
 from tests.processes import wait_until
 from tests.receiver import Receiver
 
@@ -21,7 +21,6 @@ NOW = datetime(2026, 11, 20, 0, 7)
 ALERT = Alert(
     "whales", "cluster_share", "eth", "0xa", datetime(2026, 11, 20), "0x1", "2026-11-20", 0.2, 0.1, {"label": "é\n"}
 )
-MESSAGE = message_of(ALERT, NOW)
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def webhook(receiver: Receiver, **options: object) -> Webhook:
 
 
 def test_an_alert_arrives_with_key_evidence_and_sentence(receiver: Receiver) -> None:
-    webhook(receiver).send(MESSAGE)
+    webhook(receiver).send(ALERT, NOW)
     (post,) = receiver.posts
     assert post.headers["idempotency-key"] == post.headers["webhook-id"] == ALERT.fingerprint
     assert post.headers["content-type"] == "application/json"
@@ -57,7 +56,7 @@ def test_an_alert_arrives_with_key_evidence_and_sentence(receiver: Receiver) -> 
     ids=["plain", "base64"],
 )
 def test_messages_are_signed_with_the_secret(receiver: Receiver, secret: str, key: bytes) -> None:
-    webhook(receiver, secret=SecretStr(secret)).send(MESSAGE)
+    webhook(receiver, secret=SecretStr(secret)).send(ALERT, NOW)
     (post,) = receiver.posts
     signed = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.".encode() + post.body
     expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -66,7 +65,7 @@ def test_messages_are_signed_with_the_secret(receiver: Receiver, secret: str, ke
 
 def test_the_signature_matches_the_example_of_the_specification() -> None:
     message = replace(
-        MESSAGE,
+        message_of(ALERT, NOW),
         key="msg_p5jXN8AQM9LWM0D4loKWxJek",
         body=b'{"test": 2432232314}',
     )
@@ -77,7 +76,7 @@ def test_the_signature_matches_the_example_of_the_specification() -> None:
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
 def test_transient_failures_are_retried_under_the_same_key(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status, 200]
-    webhook(receiver).send(MESSAGE)
+    webhook(receiver).send(ALERT, NOW)
     assert [post.headers["idempotency-key"] for post in receiver.posts] == [ALERT.fingerprint] * 2
     assert receiver.posts[0].body == receiver.posts[1].body
 
@@ -86,7 +85,7 @@ def test_transient_failures_are_retried_under_the_same_key(receiver: Receiver, s
 def test_a_refusal_is_not_retried(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status]
     with pytest.raises(NotDelivered, match=f"HTTP {status}") as refused:
-        webhook(receiver).send(MESSAGE)
+        webhook(receiver).send(ALERT, NOW)
     assert not refused.value.is_transient
     assert len(receiver.posts) == 1
 
@@ -96,14 +95,14 @@ def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
     with Receiver() as elsewhere:
         receiver.statuses, receiver.headers = [status], {"Location": elsewhere.url}
         with pytest.raises(NotDelivered, match="redirect"):
-            webhook(receiver).send(MESSAGE)
+            webhook(receiver).send(ALERT, NOW)
         assert (len(receiver.posts), elsewhere.posts) == (1, [])
 
 
 def test_the_timeout_ends_an_attempt(receiver: Receiver) -> None:
     receiver.statuses = [0]
     with pytest.raises(NotDelivered, match=r"no complete answer within 1 s") as failed:
-        webhook(receiver, timeout=1, attempts=2).send(MESSAGE)
+        webhook(receiver, timeout=1, attempts=2).send(ALERT, NOW)
     assert failed.value.is_transient
     wait_until(lambda: len(receiver.posts) == 2)
 
@@ -113,7 +112,7 @@ def test_the_timeout_ends_an_attempt(receiver: Receiver) -> None:
 )
 def test_no_error_shows_the_address(url: str) -> None:
     with pytest.raises(NotDelivered) as failed:
-        Webhook(SecretStr(url), attempts=1).send(MESSAGE)
+        Webhook(SecretStr(url), attempts=1).send(ALERT, NOW)
     assert "s3cret" not in repr(failed.value)
     assert (failed.value.__cause__, failed.value.__context__) == (None, None)
     assert "s3cret" not in repr(Webhook(SecretStr(url)))

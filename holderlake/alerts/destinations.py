@@ -1,6 +1,7 @@
-"""Send messages to a webhook, with id, time and signature in headers as in the Standard Webhooks specification.
+"""Destinations of alerts: the log, and a webhook. ``destinations_of`` returns those of the settings.
 
-The webhook's address may contain a secret, so no error and no log shows it.
+A message to the webhook has id, time and signature in headers as in the Standard Webhooks specification. The webhook's
+address may contain a secret, so no error and no log shows it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import base64
 import binascii
 import hmac
 import json
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx
 import stamina
@@ -22,6 +26,9 @@ from pydantic import SecretStr
 from holderlake.alerts.rules import Alert
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport, log_retries
+from holderlake.settings import Settings
+
+LOGGER: Final = logging.getLogger("holderlake.alerts")
 
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
@@ -32,12 +39,52 @@ log_retries()
 
 
 class NotDelivered(Exception):
-    """The webhook did not accept a message. The text gives the reason, without the webhook's address."""
+    """A destination did not accept an alert. The text gives the reason, without secrets.
+
+    ``is_transient``: the destination does not work now, for this alert and others. ``retry_after`` is in seconds.
+    """
 
     def __init__(self, reason: str, *, is_transient: bool, retry_after: float | None = None) -> None:
         super().__init__(reason)
         self.is_transient = is_transient
         self.retry_after = retry_after
+
+
+class Destination(Protocol):
+    """A place that alerts are sent to."""
+
+    @property
+    def description(self) -> str:
+        """The destination in a few words, without secrets."""
+
+    def send(self, alert: Alert, found_at: datetime) -> None:
+        """Send an alert that was found at ``found_at`` (naive UTC). Raises ``NotDelivered``.
+
+        After a crash an alert may be sent again. Its ``fingerprint`` is then the same.
+        """
+
+
+def destinations_of(settings: Settings) -> dict[str, Callable[[], Destination]]:
+    """Return a function for each destination of the settings that opens it.
+
+    The keys are the destinations' names in the outbox. The functions read files of secrets, and raise ``SettingsError``
+    if they cannot.
+    """
+    destinations: dict[str, Callable[[], Destination]] = {"log": Log}
+    if settings.alerts.has_webhook:
+        destinations["webhook"] = partial(webhook_of, settings)
+    return destinations
+
+
+class Log:
+    """The log ``holderlake.alerts``, with one line for each alert."""
+
+    description = "log"
+
+    def send(self, alert: Alert, found_at: datetime) -> None:
+        """Write an alert to the log."""
+        # JSON keeps the evidence in one line: anyone may have chosen the labels in it.
+        LOGGER.warning("%s %s", alert.sentence, json.dumps(alert.evidence))
 
 
 @dataclass(frozen=True)
@@ -50,7 +97,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Webhook:
-    """A webhook, with its address and secret. A message is sent in up to ``attempts`` attempts.
+    """A webhook, with its address and secret. An alert is sent in up to ``attempts`` attempts.
 
     ``timeout`` of an attempt, and ``first_wait`` before the second attempt, are in seconds.
     """
@@ -62,9 +109,14 @@ class Webhook:
     first_wait: float = field(default=0.5, repr=False)
     transport: Transport = "aiohttp"
 
-    def send(self, message: Message) -> None:
-        """Send a message, with retries after transient failures. Raises ``NotDelivered``."""
-        asyncio.run(self._retried(message))
+    @property
+    def description(self) -> str:
+        """The word webhook, and whether the messages lack a signature."""
+        return "webhook" if self.secret else "webhook, not signed"
+
+    def send(self, alert: Alert, found_at: datetime) -> None:
+        """Send an alert, with retries after transient failures. Raises ``NotDelivered``."""
+        asyncio.run(self._retried(message_of(alert, found_at)))
 
     async def _retried(self, message: Message) -> None:
         retry = stamina.AsyncRetryingCaller(
@@ -115,6 +167,18 @@ class Webhook:
         return headers
 
 
+def webhook_of(settings: Settings) -> Webhook:
+    """Return the webhook of the settings. Raises ``SettingsError`` if there is none, or its file has no address."""
+    alert_settings = settings.alerts
+    return Webhook(
+        alert_settings.webhook_address(),
+        alert_settings.signing_secret(),
+        timeout=alert_settings.timeout_seconds,
+        attempts=alert_settings.attempts,
+        transport=settings.http_transport,
+    )
+
+
 def message_of(alert: Alert, found_at: datetime) -> Message:
     """Return the webhook message about an alert; the same alert and ``found_at`` (UTC) give the same bytes."""
     content: dict[str, Any] = {
@@ -137,12 +201,6 @@ def message_of(alert: Alert, found_at: datetime) -> Message:
     return Message(alert.fingerprint, json.dumps(content).encode())
 
 
-def test_message(now: datetime) -> Message:
-    """Return a message that tests a webhook."""
-    content = {"type": "holderlake.test", "timestamp": _utc(now), "text": "Holderlake: this is a test.", "data": {}}
-    return Message(f"test-{now:%Y%m%dT%H%M%S%f}", json.dumps(content).encode())
-
-
 def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
     """Return the header ``webhook-signature``: ``v1,`` and the HMAC-SHA256 of key, timestamp and body in base64.
 
@@ -155,7 +213,7 @@ def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
         try:
             key = base64.b64decode(text.removeprefix(_SECRET_PREFIX), validate=True)
         except binascii.Error:
-            reason = "alerts.webhook_secret begins with whsec_ but is not base64: copy it again from the receiver"
+            reason = "alerts.secret begins with whsec_ but is not base64: copy it again from the receiver"
             raise NotDelivered(reason, is_transient=False) from None
     signed = f"{message.key}.{timestamp}.".encode() + message.body
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
