@@ -30,6 +30,8 @@ from holderlake.settings import Settings
 
 LOGGER: Final = logging.getLogger("holderlake.alerts")
 
+SEND_SECONDS: Final = 30.0
+"""Longest time in which a destination sends one alert or fails, its retries included."""
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
 _LONGEST_WAIT: Final = 10.0
@@ -58,9 +60,9 @@ class Destination(Protocol):
         """The destination in a few words, without secrets."""
 
     def send(self, alert: Alert, found_at: datetime) -> None:
-        """Send an alert that was found at ``found_at`` (naive UTC). Raises ``NotDelivered``.
+        """Send an alert that was found at ``found_at`` (naive UTC), in at most ``SEND_SECONDS``.
 
-        After a crash an alert may be sent again. Its ``fingerprint`` is then the same.
+        After a crash an alert may be sent again; its ``fingerprint`` is then the same. Raises ``NotDelivered``.
         """
 
 
@@ -99,7 +101,7 @@ class Message:
 class Webhook:
     """A webhook, with its address and secret. An alert is sent in up to ``attempts`` attempts.
 
-    ``timeout`` of an attempt, and ``first_wait`` before the second attempt, are in seconds.
+    ``timeout`` of an attempt, ``first_wait`` before the second attempt, and ``longest`` for all are in seconds.
     """
 
     url: SecretStr
@@ -107,6 +109,7 @@ class Webhook:
     timeout: float = 10.0
     attempts: int = 3
     first_wait: float = field(default=0.5, repr=False)
+    longest: float = SEND_SECONDS
     transport: Transport = "aiohttp"
 
     @property
@@ -122,7 +125,13 @@ class Webhook:
         retry = stamina.AsyncRetryingCaller(
             attempts=self.attempts, timeout=None, wait_initial=self.first_wait, wait_max=_LONGEST_WAIT
         )
-        await retry(_wait_before_retry, self._post, message)
+        try:
+            async with asyncio.timeout(self.longest):
+                await retry(_wait_before_retry, self._post, message)
+        except TimeoutError:
+            raise NotDelivered(
+                f"the webhook did not accept the message within {self.longest:g} s", is_transient=True
+            ) from None
 
     async def _post(self, message: Message) -> None:
         """Send a message once. Raises ``NotDelivered``; no error or cause of it contains the address."""

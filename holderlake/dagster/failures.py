@@ -41,7 +41,8 @@ _DELAY_SECONDS: Final = 20
 _STATE_RETRIES: Final = 2
 ERROR_TAG: Final = "holderlake/error"
 """Run tag with the code of the run's last error, such as ``credits_exhausted`` or ``unreachable``."""
-
+NOT_DELIVERED: Final = "not_delivered"
+"""Error code of a run of the job ``alerts`` that could not send all alerts."""
 ENDPOINT_TAG: Final = "holderlake/endpoint"
 """Run tag with the endpoint that the provider refuses to the API key, such as ``map``."""
 REPETITION_TAG: Final = "holderlake/repetition"

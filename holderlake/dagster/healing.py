@@ -23,7 +23,7 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.delivery import has_unsent, notify
+from holderlake.alerts.delivery import enqueue, has_unsent, notify
 from holderlake.alerts.notices import (
     Notice,
     endpoint_refused,
@@ -39,6 +39,7 @@ from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
 from holderlake.dagster.failures import (
     ENDPOINT_TAG,
     ERROR_TAG,
+    NOT_DELIVERED,
     PARTITION_TAG,
     REPETITION_TAG,
     attempts_of,
@@ -99,7 +100,6 @@ def _dead_runs_sensor() -> SensorDefinition:
 
 def _healing_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that repeats scheduled partitions."""
-    complete: set[tuple[str, datetime]] = set()
 
     @_repeating(
         settings,
@@ -117,14 +117,9 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
         if paused := waiting_schedule(workspace):
             yield SkipReason(str(paused))
             return
-        open_days = {
-            (chain, when.date())
-            for chain, instants in schedule.instants.items()
-            for when in instants
-            if (chain, when) not in complete
-        }
-        attempts = attempts_of(context.instance, INGEST, open_days)
-        missing = missing_days(workspace, schedule.instants, last_results(attempts), complete)
+        days = {(chain, when.date()) for chain, instants in schedule.instants.items() for when in instants}
+        attempts = attempts_of(context.instance, INGEST, days)
+        missing = missing_days(workspace, schedule.instants, last_results(attempts))
         credits_left = _credits_left(context.instance, workspace)
         choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, credits_left)
         _report_given_up(workspace, choice)
@@ -136,7 +131,6 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
 
 def _transfers_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that repeats days of transfers. It imports one day of a chain at a time."""
-    complete: set[tuple[str, datetime]] = set()
 
     @_repeating(
         settings,
@@ -151,9 +145,12 @@ def _transfers_sensor(settings: Settings) -> SensorDefinition:
         if isinstance(schedule, SkipReason):
             yield schedule
             return
-        days = {(chain, when) for chain, instants in schedule.instants.items() for when in instants}
-        complete.update(day for day in days - complete if is_imported(context.instance, *day))
-        missing = [MissingDay(chain, when.date(), (when,), (), 0) for chain, when in sorted(days - complete)]
+        missing = [
+            MissingDay(chain, when.date(), (when,), (), 0)
+            for chain, instants in sorted(schedule.instants.items())
+            for when in instants
+            if not is_imported(context.instance, chain, when)
+        ]
         attempts = attempts_of(context.instance, TRANSFERS, {day.key for day in missing})
         choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, None)
         _report_given_up(workspace, choice)
@@ -184,11 +181,17 @@ def _past_schedule(workspace: Workspace, ticks: str) -> Expected | SkipReason:
 
 
 def _notices_sensor() -> SensorDefinition:
+    """Return the sensor that reports failures. Its ticks send the notices, as Dagster's sensors for failed runs do.
+
+    A run that sends them would wait in the queue behind the runs that it reports, or not start at all. A tick may take
+    60 s, and a delivery ends earlier.
+    """
+
     @sensor(
         name="notices",
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Reports failed runs and requests, a refused key, a paused schedule, to the log and the webhook.",
+        description="Reports failed runs and requests, a refused key and a paused schedule, and sends unsent alerts.",
     )
     def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         now = datetime.now(UTC)
@@ -254,9 +257,10 @@ def _config(day: MissingDay) -> dict[str, Any]:
 
 
 def _report_given_up(workspace: Workspace, choice: Choice) -> None:
+    """Add a notice for each day that is given up; the sensor ``notices`` sends it."""
     now = workspace.now()
     if choice.given_up:
-        notify(
+        enqueue(
             workspace,
             [
                 # a day of transfers has no gaps of streams
@@ -267,13 +271,16 @@ def _report_given_up(workspace: Workspace, choice: Choice) -> None:
 
 
 def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
-    """Yield a notice for each run of this home that failed since a time, unless the run is repeated automatically."""
+    """Yield a notice for each run of this home that failed since a time, unless the run is repeated automatically.
+
+    A run that could not send alerts has none: sending the notice would fail too, and make the next one.
+    """
     is_paused = paused_schedule(workspace) is not None
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
         run = record.dagster_run
         error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
         will_repeat = REPETITION_TAG in run.tags or run.tags.get("dagster/will_retry") == "true"
-        if run.job_name not in _JOBS or not is_of_home(run, workspace.settings.home):
+        if run.job_name not in _JOBS or error == NOT_DELIVERED or not is_of_home(run, workspace.settings.home):
             continue
         if error in _KEY_ERRORS:
             yield key_refused(error, run.run_id, at)

@@ -6,7 +6,6 @@ from typing import Any
 
 from dagster import (
     AssetSelection,
-    Config,
     Failure,
     OpExecutionContext,
     ResourceParam,
@@ -16,12 +15,11 @@ from dagster import (
     job,
     op,
 )
-from pydantic import Field
 
 from holderlake.alerts.delivery import deliver_alerts
 from holderlake.dagster.backfill import backfill_job, plan_job
 from holderlake.dagster.checks.freshness import by_clock, freshness_checks
-from holderlake.dagster.failures import step_errors
+from holderlake.dagster.failures import ERROR_TAG, NOT_DELIVERED, step_errors
 from holderlake.dagster.followers import follow_job
 from holderlake.dagster.history import expired_runs
 from holderlake.ingest.streams.all import STREAMS
@@ -37,21 +35,16 @@ CHECKS = "checks"
 RETENTION = "retention"
 
 
-class AlertsConfig(Config):
-    """Options of one run of the alerts job."""
-
-    evaluate: bool = Field(default=True, description="Evaluate the rules; otherwise only send unsent alerts.")
-
-
 @op(description="Evaluates the alert rules, and sends each new alert once.")
-def send_alerts(context: OpExecutionContext, config: AlertsConfig, workspace: ResourceParam[Workspace]) -> None:
-    """Evaluate and send alerts. Fails if some could not be sent; the next run tries to send them again."""
+def send_alerts(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
+    """Evaluate and send alerts. Fails if some could not be sent; the sensor ``notices`` tries to send them again."""
     with step_errors(context, retries=0):
-        report = deliver_alerts(workspace, evaluate=config.evaluate)
+        report = deliver_alerts(workspace)
     if report.is_busy:  # another process sends alerts
         raise RetryRequested(max_retries=3, seconds_to_wait=20)
     context.log.info(str(report))
     if report.errors:
+        context.instance.add_run_tags(context.run_id, {ERROR_TAG: NOT_DELIVERED})
         raise Failure(str(report), allow_retries=False)
 
 

@@ -1,9 +1,11 @@
 """The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
 
-A sensor looks and launches; the work is done by the job that it launches. One call is an exception: while credits are
-exhausted, a tick of a schedule or sensor asks the provider for its chains (``backfill.paused.credits_again``), because
-a run that only finds out that there are still no credits would be one more failed run. The call costs at most 0.01
-credit, and nothing while there are none. Sensors that repair what failed are in ``healing``.
+A sensor looks and launches; the job that it launches does the work. Two do a part that a run could not do as well:
+
+- While credits are exhausted, a tick of a schedule or sensor asks the provider for its chains
+  (``backfill.paused.credits_again``), because a run that finds no credits is one more failed run. The call costs at
+  most 0.01 credit, and nothing while there are none.
+- The sensors of ``healing`` mark runs without a process as failed, and send notices about runs that failed.
 """
 
 import hashlib
@@ -25,7 +27,6 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.delivery import has_unsent
 from holderlake.alerts.destinations import destinations_of
 from holderlake.backfill.paused import PausedBackfill, paused_backfills
 from holderlake.contract.requests import ChainsRequest
@@ -168,21 +169,16 @@ def _alerts_sensor(settings: Settings) -> SensorDefinition:
         job_name=ALERTS,
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
-        description="Launches the alerts job after each load of the warehouse, every 15 minutes, and for retries.",
+        description="Launches the alerts job after each load of the warehouse and every 15 minutes.",
     )
     def alerts(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> RunRequest | SkipReason:
         now, version = utc_now(), workspace.warehouse.version
         if version is None:
             return SkipReason("there is no warehouse yet")
         last_evaluation = json.loads(context.cursor or "{}")
-        evaluate = (
-            last_evaluation.get("loaded") != version or now - parse_when(last_evaluation["at"]) >= _EVALUATE_EVERY
-        )
-        if not evaluate and not has_unsent(workspace, now):
-            return SkipReason("no new data, and no alert to send")
-        if evaluate:
-            context.update_cursor(json.dumps({"loaded": version, "at": now.isoformat()}))
-        config = {"ops": {"send_alerts": {"config": {"evaluate": evaluate}}}}
-        return RunRequest(run_key=f"{version} {now:%Y-%m-%dT%H:%M}", run_config=config)
+        if last_evaluation.get("loaded") == version and now - parse_when(last_evaluation["at"]) < _EVALUATE_EVERY:
+            return SkipReason("no new data")
+        context.update_cursor(json.dumps({"loaded": version, "at": now.isoformat()}))
+        return RunRequest(run_key=f"{version} {now:%Y-%m-%dT%H:%M}")
 
     return alerts

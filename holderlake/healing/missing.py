@@ -59,25 +59,19 @@ def missing_days(
     workspace: Workspace,
     expected: Mapping[str, Sequence[datetime]],
     succeeded: Mapping[Day, bool],
-    complete: set[tuple[str, datetime]],
     *,
     with_credits: bool = True,
 ) -> list[MissingDay]:
     """Return the chains and days with missing data, newest first.
 
     ``expected``: scheduled instants by chain. ``succeeded`` is True for a day whose last run succeeded; there, only
-    subjects whose request failed are missing, since others were added to the watchlist later. ``complete``: chains and
-    instants that need no check; the function adds those that it finds complete. Without ``with_credits``, costs are 0.
+    subjects whose request failed are missing, since others were added to the watchlist later. Without ``with_credits``,
+    costs are 0.
     """
     days = []
-    streams: Sequence[Stream] | None = None
+    streams = _streams(workspace) if any(expected.values()) else []
     for chain, instants in expected.items():
-        open_ones = [when for when in instants if (chain, when) not in complete]
-        if not open_ones:
-            continue
-        streams = streams or _streams(workspace)
-        gaps = list(_gaps(workspace, streams, chain, open_ones, succeeded))
-        complete |= {(chain, when) for when in open_ones} - {(chain, gap.partition.as_of) for gap in gaps}
+        gaps = list(_gaps(workspace, streams, chain, instants, succeeded))
         for day, day_gaps in groupby(sorted(gaps, key=_as_of), lambda gap: _as_of(gap).date()):
             of_day, own_gaps = tuple(when for when in instants if when.date() == day), tuple(day_gaps)
             credits = _credits(workspace, own_gaps) if with_credits else 0

@@ -52,7 +52,7 @@ def home(tmp_path: Path, empty_warehouse: Path) -> Home:
 
     def opened(receiver: Receiver | None = None, **alerts: Any) -> Workspace:
         where = {"webhook": receiver.url} if receiver else {}
-        chosen = {"rules": NEW_HOLDER, "attempts": 1, "timeout_seconds": 60} | where | alerts
+        chosen = {"rules": NEW_HOLDER, "attempts": 1, "timeout_seconds": 30} | where | alerts
         settings = Settings(home=tmp_path, watchlist={"eth": [TOKEN]}, alerts=chosen)
         return Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
 
@@ -169,7 +169,7 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
         "from holderlake.workspace import Workspace; from holderlake.alerts.delivery import deliver_alerts;"
         "deliver_alerts(Workspace(Settings(**json.loads(sys.argv[1])), None), datetime.datetime(2026, 11, 2, 0, 1))"
     )
-    alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
+    alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 30}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
     process = start(code, json.dumps(settings), stderr=DEVNULL)
     while not receiver.posts and process.poll() is None:
@@ -181,6 +181,16 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     first, second = receiver.posts
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
     assert first.body == second.body
+
+
+def test_an_unreadable_file_of_a_secret_stops_only_its_destination(home: Home, tmp_path: Path) -> None:
+    workspace = home(webhook_file=tmp_path / "missing")
+    begin(workspace)
+    load(workspace, DAYS[1], "0x1", "0x2", "0x3")
+    report = deliver_alerts(workspace, DAYS[1] + MINUTE)
+    assert report.sent_counts == {"log": 2}
+    (error,) = report.errors
+    assert "must contain the webhook" in error
 
 
 def test_a_new_webhook_receives_no_earlier_alerts(home: Home, receiver: Receiver) -> None:
@@ -219,7 +229,7 @@ def test_the_sensor_launches_a_job_that_fails_without_the_webhook(
     load(workspace, utc_now().replace(microsecond=0) + timedelta(seconds=1), "0x1", "0x2")
     time.sleep(1.2)
     assert tick() == "sent"
-    assert tick() == "no new data, and no alert to send"
+    assert tick() == "no new data"
     assert len(receiver.posts) == 1
     receiver.statuses = [503]
     load(workspace, utc_now().replace(microsecond=0) + timedelta(seconds=1), "0x1", "0x2", "0x3")

@@ -1,4 +1,4 @@
-"""Messages, retries and secrets of webhooks."""
+"""Destinations of alerts: messages, retries and secrets."""
 
 from __future__ import annotations
 
@@ -105,6 +105,13 @@ def test_the_timeout_ends_an_attempt(receiver: Receiver) -> None:
         webhook(receiver, timeout=1, attempts=2).send(ALERT, NOW)
     assert failed.value.is_transient
     wait_until(lambda: len(receiver.posts) == 2)
+
+
+def test_all_attempts_together_end_in_time(receiver: Receiver) -> None:
+    receiver.statuses = [0]
+    with pytest.raises(NotDelivered, match=r"did not accept the message within 0.1 s") as failed:
+        webhook(receiver, longest=0.1).send(ALERT, NOW)
+    assert failed.value.is_transient
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dagster import AssetCheckSeverity, DagsterInstance, DagsterRunStatus, SkipR
 
 from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import REQUESTS
-from holderlake.dagster.failures import ERROR_TAG
+from holderlake.dagster.failures import ERROR_TAG, NOT_DELIVERED
 from holderlake.healing.expected import record_tick
 from holderlake.healing.paused import pausing
 from holderlake.provider.errors import CreditsExhausted
@@ -28,7 +28,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def workspace(make_workspace: MakeWorkspace, receiver: Receiver) -> Workspace:
-    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "attempts": 1, "timeout_seconds": 60})
+    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "attempts": 1, "timeout_seconds": 30})
     return found
 
 
@@ -44,6 +44,11 @@ def failing() -> None:
 
 @job(name="another")
 def foreign() -> None:
+    fail()
+
+
+@job(name="alerts")
+def undelivered() -> None:
     fail()
 
 
@@ -82,13 +87,14 @@ def test_a_failed_run_is_reported_once_by_log_and_webhook(
     assert "a text of the provider" not in record.getMessage() + str(post.content)
 
 
-def test_runs_that_are_repeated_or_belong_to_others_are_not_reported(
+def test_repeated_foreign_and_undelivered_runs_are_not_reported(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
     _fail(instance, "unreachable", **{"holderlake/repetition": "100"})
     instance.add_run_tags(_fail(instance, "process_gone"), {"dagster/will_retry": "true"})
     _fail(instance, "unreachable", **{"holderlake/process": "host:/another/home/runs/1.lock"})
     _fail(instance, "unreachable", foreign)
+    _fail(instance, NOT_DELIVERED, undelivered)  # its notice could not be delivered either
     assert _tick(workspace, instance) == "nothing failed"
     assert receiver.posts == []
 

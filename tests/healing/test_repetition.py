@@ -133,11 +133,23 @@ def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace
     key, asked = (CHAIN, YESTERDAY.date()), {CHAIN: [YESTERDAY]}
 
     def families(succeeded: bool) -> list[str]:
-        return [name for one in missing_days(workspace, asked, {key: succeeded}, set()) for name in one.families]
+        return [name for one in missing_days(workspace, asked, {key: succeeded}) for name in one.families]
 
     assert "holders" in families(False)
     assert "maps" in families(True)
     assert "holders" not in families(True)
+
+
+def test_a_day_that_was_deleted_is_fetched_again(pipeline: Make) -> None:
+    daily = pipeline()
+    _expect(daily, YESTERDAY)
+    assert daily.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert daily.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
+    for manifest in [*daily.workspace.lake.manifest_paths()]:
+        manifest.unlink()
+    daily.workspace.now = lambda: utc_now() + timedelta(minutes=61)  # after the wait that follows a repetition
+    assert daily.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert "holders" in _covered(daily, YESTERDAY)
 
 
 def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) -> None:
@@ -169,5 +181,6 @@ def test_a_given_up_day_is_reported_once_with_its_name(
     assert pipeline.sensor("healing") == [(f"unknown|{YESTERDAY:%Y-%m-%d}", True)]
     for _ in range(2):
         assert pipeline.sensor("healing") == ["0 days wait for another attempt, 1 given up"]
+        pipeline.sensor("notices")
     (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
     assert f"unknown {YESTERDAY:%Y-%m-%d} lacks tokens, holders, maps" in record.getMessage()

@@ -156,7 +156,7 @@ def _missing(
         for chain, instants in schedule.instants.items()
     }
     days = {(chain, when.date()) for chain, instants in due.items() for when in instants}
-    return missing_days(workspace, due, last_results(attempts_of(instance, job, days)), set(), with_credits=False)
+    return missing_days(workspace, due, last_results(attempts_of(instance, job, days)), with_credits=False)
 
 
 def _listed(instants: Sequence[datetime]) -> str:
