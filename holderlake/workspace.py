@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from pydantic import SecretStr
 
@@ -116,16 +116,13 @@ class Workspace:
         self._lake, self._archive = lake, archive
         self._warehouse = warehouse or settings.warehouse
         self._observers: list[Callable[[Any], None]] = []
-        self.skipped: Final[dict[str, str]] = {}
-        """Provider's reason by stream, for streams that the key's plan excludes; commands print them at the end."""
-        self.prepared_runs: Final[set[str]] = set()
-        """Ids of runs that have checked free space and repaired partitions, so that their later steps need not."""
 
     @contextmanager
     def observed(self, observer: Callable[[Any], None]) -> Iterator[None]:
-        """Call ``observer`` during the ``with`` block with each finished partition, and each check that failed.
+        """Call ``observer`` during the ``with`` block with each event of the runs in this process.
 
-        Checks that are steps of their own are not among them.
+        Events are finished partitions (``PartitionResult``), streams that are not fetched (``LeftOut``), and failed
+        checks that are no steps of their own.
         """
         self._observers.append(observer)
         try:
@@ -134,7 +131,7 @@ class Workspace:
             self._observers.remove(observer)
 
     def report(self, event: Any) -> None:
-        """Pass a finished partition or a failed check to the observers."""
+        """Pass an event of a run to the observers."""
         for observer in self._observers:
             observer(event)
 

@@ -63,7 +63,7 @@ def ingest(
     """
     from holderlake.backfill.instants import past_instants
     from holderlake.cli.outcome import Outcome
-    from holderlake.dagster.launch import dagster_instance, fill, ingest_day, loads_once
+    from holderlake.dagster.launch import dagster_instance, fill, ingest_day
 
     workspace = shared.workspace()
     instants = past_instants(at or ["now"])
@@ -75,9 +75,9 @@ def ingest(
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
         else:
-            for chain_name, loading in loads_once(workspace, chains):
-                with loading:
-                    outcome.run(partial(ingest_day, workspace, instance, chain_name, instants, token or (), refresh))
+            for chain_name in chains:
+                loads = chains if chain_name == chains[-1] else ()
+                outcome.run(partial(ingest_day, workspace, instance, chain_name, instants, token or (), refresh, loads))
             workspace.warehouse.load(workspace.lake)
     outcome.conclude(json)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from holderlake import console
-from holderlake.backfill.scope import streams_of
+from holderlake.backfill.scope import LeftOut, streams_of
 from holderlake.cli import shared
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
@@ -106,10 +106,7 @@ def report_stored(
 
 @dataclass
 class Outcome:
-    """The errors of a command's runs, and the families of tables that the key's plan excludes.
-
-    The provider's reason is given for each family.
-    """
+    """The errors of a command's runs, and by family of tables the reason why it is not fetched (``skipped``)."""
 
     workspace: Workspace
     chains: Sequence[str]
@@ -132,16 +129,17 @@ class Outcome:
             self.is_cancelled = isinstance(error, RunCancelled)
 
     def _add(self, event: object) -> None:
-        """Record a finished partition."""
+        """Record a stream that is not fetched."""
         if isinstance(event, PartitionResult) and event.skipped:
             self.skipped[event.family] = event.skipped
+        elif isinstance(event, LeftOut):
+            self.skipped[event.family] = event.reason
 
     def conclude(self, as_json: bool) -> None:
         """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
         streams = streams_of(self.tables, self.workspace.settings)
         contents = stored_rows(self.workspace, self.chains, self.instants, streams, self.began)
-        skipped = self.skipped | self.workspace.skipped
-        report_stored(contents, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
+        report_stored(contents, self.chains, self.instants, self.workspace.ledger.totals().spent, self.skipped, as_json)
         partitions = sum(len(from_first_day(chain, self.instants)) for chain in self.chains)
         self._raise_failures(contents, partitions * len(streams))
         if not as_json:

@@ -41,7 +41,16 @@ from holderlake.dagster.checks.streams import tag_failed_requests
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key, log_materialisations, newest_days
 from holderlake.dagster.partitions import partition_key
-from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.dagster.runs import (
+    RunOptions,
+    Work,
+    by_day,
+    ingest_run,
+    is_prepared,
+    lacks_tokens,
+    prepare,
+    refresh_start,
+)
 from holderlake.dagster.versions import code_version, input_tags, provenance
 from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
@@ -103,7 +112,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
 
     def advice(error: Exception) -> str:
-        return _advice(config, workspace, error) if context.run_id in workspace.prepared_runs else str(error)
+        return _advice(config, workspace, error) if is_prepared(context.run_id) else str(error)
 
     with step_errors(context, retries=0, explain=advice):
         run = _Backfill(context, config, workspace)

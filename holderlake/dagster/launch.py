@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
@@ -26,6 +28,7 @@ from holderlake.dagster.history import check_history
 from holderlake.dagster.jobs import INGEST
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import process_lock
+from holderlake.dagster.runs import LOADS_TAG
 from holderlake.dagster.versions import watch
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
@@ -156,15 +159,6 @@ def _explained_settings(path: Path) -> Iterator[None]:
         raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is created again") from error
 
 
-def loads_once(workspace: Workspace, chains: Sequence[str]) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yield each chain with a context manager, in which the caller runs it.
-
-    The context managers make the warehouse load once, in the last chain's run.
-    """
-    for place, chain in enumerate(chains):
-        yield chain, workspace.warehouse.postponed() if place < len(chains) - 1 else nullcontext()
-
-
 def ingest_day(
     workspace: Workspace,
     instance: DagsterInstance,
@@ -172,16 +166,20 @@ def ingest_day(
     instants: Sequence[datetime],
     tokens: Sequence[str] = (),
     refresh: bool = False,
+    loads: Sequence[str] | None = None,
 ) -> None:
     """Materialise all assets and checks of a chain at instants of one day, and load the warehouse.
 
-    ``tokens`` limits the run to these tokens (empty for all). Raises ``RunFailed``.
+    ``tokens`` limits the run to these tokens (empty for all). ``loads`` are the chains whose day the run loads and
+    searches for alerts: by default its own, none if a later run does it. One load of many chains is faster than many.
+    Raises ``RunFailed``.
     """
     workspace.check()
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {stream.name: {"config": options} for stream in STREAMS}}
     watch(instance, workspace.settings.watchlist, [chain])
-    _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
+    tags = {} if loads is None else {LOADS_TAG: json.dumps(list(loads))}
+    _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]), tags)
 
 
 def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
@@ -205,7 +203,8 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     if not streams:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
-    workspace.skipped.update({exclusion.family: exclusion.reason for exclusion in left_out})
+    for exclusion in left_out:
+        workspace.report(exclusion)
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),
@@ -219,11 +218,11 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     progress = Progress(sum(len(from_first_day(chain, instants)) for chain in chains) * len(streams))
     with console.progress("filling partitions", progress.partitions) as bar:
 
-        def show(event: PartitionResult | AssetCheckEvaluation) -> None:
+        def show(event: object) -> None:
             if isinstance(event, PartitionResult):
                 progress.add(event)
                 bar.update(bar.task_ids[0], completed=progress.finished, note=progress.note)
-            else:
+            elif isinstance(event, AssetCheckEvaluation):
                 _print_failed_checks([event])
 
         with workspace.observed(show):
@@ -236,9 +235,10 @@ def _run(
     job: str,
     config: Mapping[str, Any],
     partition: str | None,
+    tags: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     run_id = str(uuid4())
-    with process_lock(workspace.settings.home, run_id) as tags:
+    with process_lock(workspace.settings.home, run_id) as process_tags:
         result = (
             build_defs(workspace)
             .resolve_job_def(job)
@@ -248,7 +248,7 @@ def _run(
                 partition_key=partition,
                 raise_on_error=False,
                 run_id=run_id,
-                tags=tags,
+                tags={**process_tags, **tags},
             )
         )
     _print_failed_checks(result.get_asset_check_evaluations())

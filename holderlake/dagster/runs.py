@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Final, TypeAlias
 
 from dagster import DagsterInstance
 
-from holderlake.backfill.scope import left_out_by_settings
+from holderlake.backfill.scope import LeftOut, left_out_by_settings
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.ingest.run import cancelling, check_before_run, ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
@@ -22,9 +23,16 @@ Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 """A stream, a chain, and the instants to fetch for that chain."""
 OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
 
+LOADS_TAG: Final = "holderlake/loads"
+"""Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
+
+A run with an empty list leaves both to the last run of its command. A run without the tag does both for itself.
+"""
 _RETRY_TAG: Final = "dagster/retry_number"
 """Tag that Dagster gives to a run that repeats a failed run automatically."""
 _FIRST_RUN_TAG: Final = "dagster/root_run_id"
+_prepared: set[str] = set()
+"""Ids of this process's runs that have checked free space and repaired partitions."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +57,22 @@ def prepare(
     ``every_byte`` damage is found by checksums, else by file sizes. Raises ``SettingsError`` if the disk has too little
     space, and ``LakeError`` if the lake has data of another provider.
     """
-    if run_id in workspace.prepared_runs:
+    if is_prepared(run_id):
         return
     check_before_run(workspace, streams * sum(map(len, instants.values())))
     for chain, chain_instants in instants.items():
         repair_before_run(workspace, [chain], {partition_text(when) for when in chain_instants}, every_byte=every_byte)
-    workspace.prepared_runs.add(run_id)
+    _prepared.add(run_id)
+
+
+def is_prepared(run_id: str) -> bool:
+    """Return whether ``prepare`` was called for a run in this process, without an error."""
+    return run_id in _prepared
+
+
+def chains_to_load(tags: Mapping[str, str]) -> list[str] | None:
+    """Return the chains of ``LOADS_TAG`` in a run's tags; None if the run has no such tag."""
+    return json.loads(tags[LOADS_TAG]) if LOADS_TAG in tags else None
 
 
 async def ingest_run(
@@ -80,7 +98,7 @@ async def ingest_run(
                 if stream.endpoint in refused:
                     continue
                 if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
-                    workspace.skipped[stream.name] = reason
+                    workspace.report(LeftOut(stream.name, stream.tables, reason))
                     continue
                 results: list[PartitionResult] = []
 

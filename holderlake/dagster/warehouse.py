@@ -21,6 +21,7 @@ from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE, workspace_of
+from holderlake.dagster.runs import chains_to_load
 from holderlake.extras import is_installed
 from holderlake.units import counted
 from holderlake.warehouse.warehouse import LoadReport
@@ -78,7 +79,7 @@ def warehouse_asset(
     )
     def warehouse(context: AssetExecutionContext) -> MaterializeResult[Any]:
         workspace = workspace_of(context, resource)
-        if workspace.warehouse.is_postponed:
+        if chains_to_load(context.run.tags) == []:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
         with step_errors(context.op_execution_context, retries=0):
             report = workspace.warehouse.load(workspace.lake)

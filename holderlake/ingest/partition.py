@@ -315,8 +315,6 @@ async def commit(
     Raises ``batch.refused``, the error with which the provider refuses every request. Raises ``TransientError`` if no
     subject got an answer.
     """
-    if batch.skipped:
-        context.workspace.skipped[stream.name] = batch.skipped
     manifest = None
     if missing.subjects and not batch.skipped:
         rules = await context.rules() if batch.tables.get("maps") else None

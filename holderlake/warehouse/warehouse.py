@@ -129,13 +129,6 @@ class Warehouse:
         self._as_of_warning = sql.as_of_warning
         self.memory_limit = sql.memory_limit
         """DuckDB's memory limit for loads, checks and exports, such as 256MB."""
-        self.is_postponed = False
-        """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
-        self.postponed_days: set[tuple[str, str]] = set()
-        """Pairs of chain and day (YYYY-MM-DD) whose load was postponed.
-
-        After the load, these days are searched for alerts.
-        """
 
     @property
     def version(self) -> str | None:
@@ -207,18 +200,6 @@ class Warehouse:
                 raise DamagedWarehouse(f"{self.path} is damaged ({first_line(error)}); {REMEDY}") from error
         return int(rows)
 
-    @contextmanager
-    def postponed(self) -> Iterator[None]:
-        """Make ``load`` do nothing within the ``with`` block.
-
-        One load of many chains is faster than many loads, so the caller calls ``load`` once after the block.
-        """
-        self.is_postponed = True
-        try:
-            yield
-        finally:
-            self.is_postponed = False
-
     def load(self, lake: Lake) -> LoadReport:
         """Load new and changed partitions of the lake. Readers see all of them at once.
 
@@ -226,8 +207,6 @@ class Warehouse:
         another version of Holderlake made the file, its tables are converted; new columns are null.
         """
         start = time.monotonic()
-        if self.is_postponed:
-            return LoadReport(0, {}, 0.0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked():

@@ -16,7 +16,7 @@ from dagster import DagsterInstance
 from pydantic import SecretStr
 
 from holderlake.cli.main import shared
-from holderlake.dagster.launch import dagster_instance, ingest_day, loads_once
+from holderlake.dagster.launch import dagster_instance, ingest_day
 from holderlake.doctor.file_checks import check_files
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -242,9 +242,8 @@ def test_one_command_loads_the_warehouse_once(make_workspace: MakeWorkspace, ins
     watched = make_workspace().settings.watchlist
     workspace = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("eth", "solana")})
     versions = [workspace.warehouse.version]
-    for chain, loading in loads_once(workspace, ["eth", "solana"]):
-        with loading:
-            ingest_day(workspace, instance, chain, [MAY])
+    for chain, loads in (("eth", []), ("solana", ["eth", "solana"])):
+        ingest_day(workspace, instance, chain, [MAY], loads=loads)
         versions.append(workspace.warehouse.version)
     assert versions[0] == versions[1] != versions[2]
     assert workspace.warehouse.query("SELECT count(DISTINCT chain) AS n FROM maps")["n"].to_pylist() == [2]

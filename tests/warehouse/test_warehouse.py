@@ -534,12 +534,3 @@ def test_a_query_reads_files_only_with_permission(small: Warehouse, tmp_path: Pa
     with pytest.raises(WarehouseError, match="--files' lets a query read files"):
         small.read(sql)
     assert small.read(sql, files=True).to_pylist() == [{"one": 1}]
-
-
-def test_the_next_load_includes_a_postponed_one(lake: Lake, new_warehouse: Warehouse) -> None:
-    for chain in ("eth", "bsc"):
-        write_holders(lake, chain, DAYS[0], {"0xa": {"0x1": 1}})
-        with new_warehouse.postponed():
-            assert new_warehouse.load(lake).partitions == 0
-    assert not new_warehouse.path.exists()
-    assert new_warehouse.load(lake).partitions == 2

@@ -23,6 +23,7 @@ from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import as_results, days_of_run, selected
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.resources import WORKSPACE, workspace_of
+from holderlake.dagster.runs import chains_to_load
 from holderlake.settings import Settings
 from holderlake.settings.cron import interval_of
 from holderlake.settings.sections.alerts import AlertRule
@@ -58,16 +59,14 @@ def alert_checks(
     )
     def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
         workspace = workspace_of(context, resource)
-        days, warehouse = days_of_run(context), workspace.warehouse
-        if warehouse.is_postponed and days is not None:
-            warehouse.postponed_days |= set(days)
+        days, chains = days_of_run(context), chains_to_load(context.run.tags)
+        if days is not None and chains is not None:
+            days = [(chain, day) for chain in chains for _, day in days]
+        if days == []:
             postponed = (_postponed(name, rule, key_prefix) for name, rule in rules.items())
             yield from selected(context, as_results(postponed))
-            return
-        if days is not None:
-            days = sorted({*days, *warehouse.postponed_days})
-            warehouse.postponed_days.clear()
-        yield from selected(context, as_results(evaluate_alerts(workspace, days, key_prefix)))
+        else:
+            yield from selected(context, as_results(evaluate_alerts(workspace, days, key_prefix)))
 
     return [check]
 
