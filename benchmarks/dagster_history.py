@@ -22,7 +22,7 @@ from typing import Final
 
 from dagster import DagsterInstance, DagsterRunStatus
 
-from holderlake.dagster.launch import dagster_instance, prepare_dagster_home
+from holderlake.dagster.instance import dagster_instance, prepare_dagster_home
 from holderlake.dagster.partitions import CHAIN, partition_key
 from holderlake.local.embedded_service import make_workspace, sample_period
 from holderlake.settings import Settings

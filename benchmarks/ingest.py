@@ -177,7 +177,8 @@ def ours_with_dagster(work: Work) -> dict[str, float]:
     """Use Holderlake as ``holderlake backfill`` does: a Dagster run with its events, checks and plots."""
     import logging
 
-    from holderlake.dagster.launch import dagster_instance, fill
+    from holderlake.dagster.instance import dagster_instance
+    from holderlake.dagster.launch import fill
 
     logging.disable(logging.CRITICAL)
     workspace = _workspace(work)

@@ -16,7 +16,8 @@ from holderlake.backfill.report import plan_markdown
 from holderlake.cli.outcome import Outcome
 from holderlake.cli.plan_report import plan_report
 from holderlake.contract.times import parse_when
-from holderlake.dagster.launch import dagster_instance, fill
+from holderlake.dagster.instance import dagster_instance
+from holderlake.dagster.launch import fill
 from holderlake.ingest.run import cancelling, check_before_run, ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult
 from holderlake.ingest.streams.all import STREAMS

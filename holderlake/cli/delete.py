@@ -33,7 +33,7 @@ def delete_expired_data(
     """
     from holderlake.cli.home_reports import retention_report
     from holderlake.dagster.history import expired_runs
-    from holderlake.dagster.launch import dagster_instance, own_dagster_home
+    from holderlake.dagster.instance import dagster_instance, own_dagster_home
     from holderlake.maintenance.retention import delete_expired, expired
 
     workspace = shared.reading()

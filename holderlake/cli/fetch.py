@@ -63,7 +63,8 @@ def ingest(
     """
     from holderlake.backfill.instants import past_instants
     from holderlake.cli.outcome import Outcome
-    from holderlake.dagster.launch import dagster_instance, fill, ingest_day
+    from holderlake.dagster.instance import dagster_instance
+    from holderlake.dagster.launch import fill, ingest_day
 
     workspace = shared.workspace()
     instants = past_instants(at or ["now"])

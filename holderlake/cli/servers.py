@@ -78,7 +78,7 @@ def ui(port: Port = 3000) -> None:
     Example: holderlake ui --port 3001
     """
     from holderlake.dagster.definitions import checkout, definitions_module
-    from holderlake.dagster.launch import prepare_dagster_home
+    from holderlake.dagster.instance import prepare_dagster_home
     from holderlake.signals import run_until_stopped
 
     prepare_dagster_home(shared.settings().dagster_home)

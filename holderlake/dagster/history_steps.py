@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.dagster.history import FORMAT, check_history, dagster_release, is_current
-from holderlake.dagster.launch import dagster_instance, own_dagster_home
+from holderlake.dagster.instance import dagster_instance, own_dagster_home
 from holderlake.maintenance.upgrade import Step
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.formats import write_format

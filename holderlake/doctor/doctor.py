@@ -22,7 +22,7 @@ from holderlake.contract.extra_models import MapRules
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import utc_now
 from holderlake.dagster.history_steps import history_steps
-from holderlake.dagster.launch import own_dagster_home, prepare_dagster_home
+from holderlake.dagster.instance import own_dagster_home, prepare_dagster_home
 from holderlake.doctor.file_checks import Finding, check_files
 from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.healing.paused import paused_schedule

@@ -17,7 +17,8 @@ from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.contract.times import utc_now
 from holderlake.dagster.backfill import BACKFILL, groups_of_days
-from holderlake.dagster.launch import dagster_instance, fill
+from holderlake.dagster.instance import dagster_instance
+from holderlake.dagster.launch import fill
 from holderlake.dagster.sensors import paused_sensor
 from holderlake.errors import RunFailed
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey

@@ -10,7 +10,7 @@ import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
 from holderlake.dagster.event_log import FastEventLogStorage
-from holderlake.dagster.launch import dagster_instance, prepare_dagster_home
+from holderlake.dagster.instance import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
 HOLDERS = AssetKey("holders")

@@ -22,7 +22,7 @@ import sys, time
 from pathlib import Path
 from dagster import job, op
 from holderlake.dagster.processes import process_lock
-from holderlake.dagster.launch import dagster_instance
+from holderlake.dagster.instance import dagster_instance
 
 @op
 def sleep():

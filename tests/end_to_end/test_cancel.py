@@ -23,7 +23,7 @@ from dagster import DagsterRunStatus
 from dagster_graphql import DagsterGraphQLClient
 
 from holderlake.archive.archive import AnswerArchive
-from holderlake.dagster.launch import dagster_instance
+from holderlake.dagster.instance import dagster_instance
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.ledger import CreditLedger
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider

@@ -25,7 +25,7 @@ from holderlake.cli.main import app
 from holderlake.contract.requests import HoldersOptions
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import from_unix
-from holderlake.dagster.launch import dagster_instance
+from holderlake.dagster.instance import dagster_instance
 from holderlake.engine.store.store import Store
 from holderlake.ingest import bulk, partition
 from holderlake.ingest.streams.holders import HOLDERS

@@ -27,7 +27,7 @@ import pytest
 
 from holderlake.alerts.outbox import Outbox
 from holderlake.cli.main import _expected_errors
-from holderlake.dagster.launch import dagster_instance
+from holderlake.dagster.instance import dagster_instance
 from holderlake.doctor.file_checks import Finding, check_files, set_databases_aside
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify

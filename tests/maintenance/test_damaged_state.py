@@ -16,7 +16,8 @@ from dagster import DagsterInstance
 from pydantic import SecretStr
 
 from holderlake.cli.main import shared
-from holderlake.dagster.launch import dagster_instance, ingest_day
+from holderlake.dagster.instance import dagster_instance
+from holderlake.dagster.launch import ingest_day
 from holderlake.doctor.file_checks import check_files
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS

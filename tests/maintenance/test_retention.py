@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from holderlake.cli.main import app
 from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.dagster.history import expired_runs
-from holderlake.dagster.launch import dagster_instance
+from holderlake.dagster.instance import dagster_instance
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.maintenance.rebuild import rebuild
 from holderlake.maintenance.retention import delete_expired, expired

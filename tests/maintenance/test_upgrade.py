@@ -24,7 +24,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.history_steps import history_steps
-from holderlake.dagster.launch import dagster_instance
+from holderlake.dagster.instance import dagster_instance
 from holderlake.engine.store.store import Store
 from holderlake.lake.damage import damages
 from holderlake.lake.lake import LakeError

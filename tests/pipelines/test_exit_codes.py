@@ -13,7 +13,8 @@ import pytest
 from holderlake.cli.backfill import run_backfill
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import exit_code
-from holderlake.dagster.launch import dagster_instance, ingest_day
+from holderlake.dagster.instance import dagster_instance
+from holderlake.dagster.launch import ingest_day
 from holderlake.errors import RunFailed, SomeFailed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.lake.lake import PartitionUpdate

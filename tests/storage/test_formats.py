@@ -13,7 +13,7 @@ import pytest
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
-from holderlake.dagster.launch import prepare_dagster_home
+from holderlake.dagster.instance import prepare_dagster_home
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake, LakeError
