@@ -182,14 +182,14 @@ All commands end with one of these exit codes:
 
 _SETTINGS_COLUMNS: Final = "| setting | environment | default | meaning |\n|---|---|---|---|\n"
 DECISIONS: Final = {
-    "Where data lie": ("home", "lake", "bucket", "state"),
-    "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
+    "Folders and databases": ("home", "lake", "bucket", "state"),
+    "Provider and key": ("api_key", "api_key_file", "http_transport", "provider"),
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
-    "When, and for how much": ("schedule", "budget", "healing"),
-    "What to keep": ("retention",),
+    "Schedule and budget": ("schedule", "budget", "healing"),
+    "Retention": ("retention",),
     "Alerts and queries": ("alerts", "sql"),
     "Own transfers": ("engine", "sources", "cluster"),
-    "What others see": ("service", "explorer"),
+    "Service and explorer": ("service", "explorer"),
 }
 """Fields of ``Settings`` by what a user decides with them."""
 

@@ -44,7 +44,7 @@ class Backoff:
         else:
             seconds = min(growing, self._since + 2 * self._window - now)
         self._count += 1
-        return seconds + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
+        return seconds + random.uniform(0, self._first_wait)  # noqa: S311 - spreads the load, no secret
 
     def _failure(self, error: RateLimited, refused_for: float, has_other_answers: bool) -> ProviderError | None:
         is_clear = error.code == RateLimited.code

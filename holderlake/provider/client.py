@@ -361,7 +361,7 @@ class ProviderClient:
             return True
         if error.retry_after > LONGEST_WAIT:
             return False
-        return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
+        return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads the load, no secret
 
 
 def no_answer_in(raw: bytes) -> Garbage | None:
