@@ -12,7 +12,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from typing import Final
 import psycopg
 from sqlalchemy import URL
 
+from tests.processes import wait_until
 from tests.real import missing
 
 USER: Final = "keeper"
@@ -112,8 +112,7 @@ class PostgresServer:
         """Ends the sessions at a database, as a restart or a firewall does. New ones may begin meanwhile."""
         of_database = f"FROM pg_stat_activity WHERE datname = '{database}'"
         ended = set(self.execute(f"SELECT pid, pg_terminate_backend(pid) {of_database}"))
-        while {(pid, True) for (pid,) in self.execute(f"SELECT pid {of_database}")} & ended:
-            time.sleep(0.01)
+        wait_until(lambda: not {(pid, True) for (pid,) in self.execute(f"SELECT pid {of_database}")} & ended)
 
     def log(self) -> str:
         """What the server wrote."""

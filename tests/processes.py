@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -77,6 +78,11 @@ def wait_until(
             pass
         time.sleep(0.02)
     raise TimeoutError(log())
+
+
+async def event(found: Callable[[], T]) -> T:
+    """Wait for the first true result of ``found`` as ``wait_until`` does, while other tasks run."""
+    return await asyncio.to_thread(wait_until, found)
 
 
 def restore_signals() -> None:

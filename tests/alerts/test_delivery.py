@@ -27,7 +27,7 @@ from holderlake.workspace import Endpoint, Workspace
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, write_holders
-from tests.processes import DEVNULL, start
+from tests.processes import DEVNULL, start, wait_until
 from tests.receiver import Receiver
 
 TOKEN = "0x000000000000000000000000000000000000000a"
@@ -172,8 +172,7 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 30}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
     process = start(code, json.dumps(settings), stderr=DEVNULL)
-    while not receiver.posts and process.poll() is None:
-        time.sleep(0.02)
+    wait_until(lambda: receiver.posts, process)
     assert deliver_alerts(workspace, DAYS[1] + MINUTE).is_busy
     process.kill()
     process.wait()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.processes import wait_until
 from tests.provider.misbehaving import token_map
 from tests.servers import LoopbackServer
 
@@ -25,8 +26,7 @@ class SlowProvider:
 
     def wait_for(self, requests: int) -> None:
         """Return when this many requests have arrived."""
-        while len(self.arrived) < requests:
-            time.sleep(0.01)
+        wait_until(lambda: len(self.arrived) >= requests)
 
 
 @contextmanager

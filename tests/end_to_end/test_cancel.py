@@ -10,14 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from dagster import DagsterRunStatus
 from dagster_graphql import DagsterGraphQLClient
@@ -27,6 +26,7 @@ from holderlake.dagster.instance import dagster_instance
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.ledger import CreditLedger
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider
+from tests.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "0x" + "2" * 40
@@ -93,13 +93,8 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
         subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
     ):
         try:
-            while True:
-                assert process.poll() is None, (folder / "ui.log").read_text()
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info").close()
-                    break
-                except OSError:
-                    time.sleep(0.2)
+            server_info = f"http://127.0.0.1:{port}/server_info"
+            wait_until(lambda: httpx.get(server_info).is_success, process, (folder / "ui.log").read_text)
             yield DagsterGraphQLClient("127.0.0.1", port)
         finally:
             process.send_signal(signal.SIGINT)
@@ -113,9 +108,8 @@ def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, pro
             run = client.submit_job_execution(job, run_config=config, tags=tags)
             provider.wait_for(before + 3 * CONCURRENCY)
             client.terminate_run(run)
-            while (status := client.get_run_status(run)) not in FINISHED:
-                time.sleep(0.1)
-            assert status == DagsterRunStatus.CANCELED
+            wait_until(lambda run=run: client.get_run_status(run) in FINISHED)
+            assert client.get_run_status(run) == DagsterRunStatus.CANCELED
             assert len(provider.arrived) - before < len(INSTANTS) / 2
     _all_landed(home, provider)
 

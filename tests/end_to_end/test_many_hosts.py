@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -35,6 +34,7 @@ from tests.end_to_end.backfills import (
     service_of,
     warehouse_holds_the_lake,
 )
+from tests.processes import wait_until
 from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
 
 KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "3"))
@@ -115,8 +115,11 @@ def test_killed_hosts_share_a_backfill_that_is_billed_once(hosts: list[Host], un
         for kill in range(KILLS):
             number = kill % HOSTS
             aim = int((kill + chosen.random()) / KILLS * len(undisturbed.answers))
-            while sum(row.calls for row in ledger.report("day")) < aim and running[number].poll() is None:
-                time.sleep(0.01)
+            wait_until(
+                lambda aim=aim, process=running[number]: (
+                    sum(row.calls for row in ledger.report("day")) >= aim or process.poll() is not None
+                )
+            )
             running[number].kill()
             running[number].communicate()
             running[number] = hosts[number].start(f"host {number}, life {kill + 1}")

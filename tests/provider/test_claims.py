@@ -22,7 +22,7 @@ from holderlake.storage.postgresql import Postgres
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.storage.state import Where
 from tests.postgres import PostgresServer
-from tests.processes import PIPE, Process, start
+from tests.processes import PIPE, Process, event, start, wait_until
 from tests.provider.conftest import as_text
 from tests.provider.misbehaving import Misbehaving, answer, held, token_map
 
@@ -185,8 +185,7 @@ def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: Pos
             time.sleep(0.2)
         process.kill()
         assert one(ledger, WANTED) == Claimed()
-        while one(ledger, WANTED) == Claimed():
-            time.sleep(0.1)
+        wait_until(lambda: one(ledger, WANTED) != Claimed())
         assert ledger.totals().reserved == 200
 
 
@@ -199,8 +198,7 @@ def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: P
                 provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
                 request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
                 fetching = asyncio.create_task(provider.fetch(request, None))
-                while not server.received:
-                    await asyncio.sleep(0.01)
+                await event(lambda: server.received)
                 await asyncio.to_thread(postgres_server.end_sessions, name)
                 is_broken.set()
                 assert (await fetching).cost == MAP_BASE
@@ -221,8 +219,7 @@ def test_an_answer_is_kept_if_the_database_stays_away(tmp_path: Path, own_postgr
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
             with CreditLedger(where) as ledger:
                 fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
-                while not server.received:
-                    await asyncio.sleep(0.01)
+                await event(lambda: server.received)
                 await asyncio.to_thread(own_postgres.stop)
                 is_down.set()
                 with pytest.raises(DatabaseError, match="then try again"):

@@ -38,7 +38,7 @@ from holderlake.provider import errors
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.errors import ProviderError
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, event
 from tests.provider.misbehaving import (
     CHAINS,
     Misbehaving,
@@ -510,8 +510,7 @@ def test_concurrent_calls_are_limited() -> None:
 def test_a_call_can_be_cancelled() -> None:
     async def work(client: ProviderClient, server: Misbehaving) -> None:
         call = asyncio.create_task(client.ask(ChainsRequest()))
-        while not server.received:
-            await asyncio.sleep(0.01)
+        await event(lambda: server.received)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -36,7 +36,7 @@ from holderlake.provider.ledger.reports import Problem
 from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
 from holderlake.storage.state import Where
 from tests.filling import spoil
-from tests.processes import PATIENCE, run
+from tests.processes import PATIENCE, event, run
 from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 from tests.provider.misbehaving import (
@@ -550,8 +550,7 @@ def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
     async def work(stage: Stage) -> None:
         first = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
         second = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
-        while not stage.calls:
-            await asyncio.sleep(0.01)
+        await event(lambda: stage.calls)
         first.cancel()
         assert (await second).answer.clusters == []
         assert first.cancelled()
@@ -708,8 +707,7 @@ def test_concurrent_runs_share_one_paid_answer(tmp_path: Path) -> None:
         async with ProviderClient(stage.server.address, None, concurrency=1) as client:
             other = Provider(client, stage.ledger, stage.archive, "them", "other run")
             first_in_line = asyncio.create_task(other.fetch(a_map(2), AS_OF))
-            while not stage.calls:
-                await asyncio.sleep(0.005)
+            await event(lambda: stage.calls)
             second_in_line = asyncio.create_task(other.fetch(a_map(), AS_OF))
             await asyncio.sleep(0.02)  # it waits for its turn
             await stage.provider.fetch(a_map(), AS_OF)

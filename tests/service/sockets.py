@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holderlake.service.runtime.protocol import limited_protocol
+from tests.processes import wait_until
 
 PATIENCE = 120.0
 """Seconds after which a test fails that waits for the server."""
@@ -51,8 +51,7 @@ def serving(app: ASGIApp, protocol: Any = None, **config: Any) -> Iterator[Serve
     with socket.create_server(("127.0.0.1", 0), backlog=1_000) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        while not server.started:
-            time.sleep(0.005)
+        wait_until(lambda: server.started)
         try:
             yield Served(listening.getsockname()[1], server)
         finally:

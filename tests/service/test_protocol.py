@@ -14,6 +14,7 @@ import pytest
 
 from holderlake.service.middleware.client_ip import networks
 from holderlake.service.runtime.protocol import MAX_HEADERS, limited_protocol
+from tests.processes import wait_until
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
 
 GET = b"GET /%s HTTP/1.1\r\nHost: service\r\n\r\n"
@@ -384,7 +385,7 @@ def test_connections_per_address_are_limited():
         assert b"from this address" in answer.body
         assert first.ask(GET % b"plain").status == 200
         stack.close()
-        _until(lambda: served.open_connections == 0)
+        wait_until(lambda: served.open_connections == 0)
         with served.connect() as peer:
             assert peer.ask(GET % b"plain").status == 200
 
@@ -426,7 +427,7 @@ def test_reader_that_stalls_is_disconnected():
         deaf.send(GET % b"big")
         with httpx.Client(base_url=served.base_url, timeout=None, verify=False) as other:
             assert {other.get("/x").text for _ in range(50)} == {"/x"}
-        _until(lambda: served.open_connections == 0)
+        wait_until(lambda: served.open_connections == 0)
 
 
 def test_slow_reader_gets_the_complete_answer():
@@ -446,7 +447,7 @@ def test_aborted_request_leaves_no_task_or_connection(served):
     for part in (b"", b"GET / HT", b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc", GET % b"slow"):
         with served.connect() as peer:
             peer.send(part)
-    _until(lambda: served.open_connections == 0 and not served.server.server_state.tasks)
+    wait_until(lambda: served.open_connections == 0 and not served.server.server_state.tasks)
 
 
 def test_server_stops_with_open_connections():
@@ -454,13 +455,6 @@ def test_server_stops_with_open_connections():
         served = stack.enter_context(serving(_app))
         for part in (b"", b"GET / HT", b"nonsense\r\n\r\n", GET % b"x"):
             stack.enter_context(served.connect()).send(part)
-        _until(lambda: served.open_connections >= 3)  # "nonsense" is refused and closed
+        wait_until(lambda: served.open_connections >= 3)  # "nonsense" is refused and closed
         served.server.should_exit = True
-        _until(lambda: served.open_connections == 0)
-
-
-def _until(is_so) -> None:
-    ends_at = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < ends_at
-        time.sleep(0.01)
+        wait_until(lambda: served.open_connections == 0)
