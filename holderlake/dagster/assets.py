@@ -36,7 +36,7 @@ from holderlake.dagster.metadata import (
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags, provenance
+from holderlake.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
 from holderlake.healing.paused import pausing
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
@@ -134,17 +134,11 @@ def _log(
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> None:
-    """Log partitions of a table as materialised, with the request options and tokens of their rows.
-
-    ``days`` has the ingest's results for each chain and day.
-    """
-    if not days:
-        return
-    inputs = input_tags(context.instance, context.assets_def.asset_deps[asset_key(table, key_prefix)])
-    for results in days:
-        has_all_tokens = not lacks_tokens(config.tokens, results)
-        tags = provenance(code_version(results[-1].options), inputs, has_all_tokens=has_all_tokens)
-        log_materialisations(context.op_execution_context, table, results, workspace, key_prefix=key_prefix, tags=tags)
+    """Log partitions of a table as materialised. ``days`` has the ingest's results for each chain and day."""
+    if days:
+        inputs = input_tags(context.instance, context.assets_def.asset_deps[asset_key(table, key_prefix)])
+        step, tokens = context.op_execution_context, config.tokens
+        log_materialisations(step, table, days, workspace, tokens=tokens, inputs=inputs, key_prefix=key_prefix)
 
 
 def _table_spec(

@@ -39,7 +39,7 @@ from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.checks.streams import tag_failed_requests
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata import asset_key, log_materialisations, newest_days
+from holderlake.dagster.metadata import asset_key, log_materialisations
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import (
     RunOptions,
@@ -47,12 +47,11 @@ from holderlake.dagster.runs import (
     by_day,
     ingest_run,
     is_prepared,
-    lacks_tokens,
     prepare,
     refresh_start,
 )
-from holderlake.dagster.versions import code_version, input_tags, provenance
-from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
+from holderlake.dagster.versions import input_tags
+from holderlake.dagster.warehouse import load_warehouse, warehouse_metadata
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import SettingsError
@@ -203,35 +202,37 @@ class _Backfill:
 
     def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
         """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
-        newest, instance = partition_key(chain, self.instants[chain][0]), self._context.instance
+        instance, newest_day = self._context.instance, (chain, f"{self.instants[chain][0]:%Y-%m-%d}")
         inputs = input_tags(instance, map(asset_key, inputs_of(stream)))
         for table in stream.tables:
             logged_partitions = instance.get_materialized_partitions(AssetKey(table))
-            for day_results in by_day(results).values():
-                key = partition_key(chain, day_results[0].as_of)
-                if key not in logged_partitions or any(result.is_new for result in day_results):
-                    has_all_tokens = not lacks_tokens(self._tokens, day_results)
-                    tags = provenance(code_version(day_results[-1].options), inputs, has_all_tokens=has_all_tokens)
-                    log_materialisations(
-                        self._context, table, day_results, self._workspace, with_plots=key == newest, tags=tags
-                    )
+            days = [
+                day_results
+                for day_results in by_day(results).values()
+                if partition_key(chain, day_results[0].as_of) not in logged_partitions
+                or any(result.is_new for result in day_results)
+            ]
+            log_materialisations(
+                self._context,
+                table,
+                days,
+                self._workspace,
+                tokens=self._tokens,
+                inputs=inputs,
+                plotted=[newest_day],
+            )
 
     def _load_warehouse(self) -> None:
         context, workspace = self._context, self._workspace
         filled_days = sorted(set().union(*self._days_by_stream.values()))
-        report = workspace.warehouse.load(workspace.lake)
-        context.log.info(load_text(report))
-        publish_if_chosen(workspace, context.log.info)
+        report = load_warehouse(workspace, context.log.info)
         logged_partitions = (
             context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
         )
-        row_metadata, plotted = stored_rows(workspace, filled_days), newest_days(filled_days)
-        for chain, day in filled_days:
-            key = partition_key(chain, datetime.fromisoformat(day))
-            if key not in logged_partitions:
-                plots = history_plots(workspace, chain, day, tokens=1) if (chain, day) in plotted else {}
-                metadata = row_metadata.get((chain, day), {}) | plots
-                context.log_event(AssetMaterialization("warehouse", partition=key, metadata=metadata))
+        keys = {day: partition_key(day[0], datetime.fromisoformat(day[1])) for day in filled_days}
+        unlogged_days = [day for day in filled_days if keys[day] not in logged_partitions]
+        for day, metadata in warehouse_metadata(workspace, unlogged_days, plotted_tokens=1).items():
+            context.log_event(AssetMaterialization("warehouse", partition=keys[day], metadata=metadata))
 
 
 def groups_of_days(instants: Sequence[datetime], tokens: int) -> Iterator[list[datetime]]:

@@ -6,9 +6,8 @@ instants, if it is 1, are left out, and only the newest partition of a run has a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
-from types import MappingProxyType
 from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableColumn, TableColumnConstraints, TableSchema
@@ -16,7 +15,9 @@ from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableCol
 from holderlake.contract.chains import KNOWN_CHAINS
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
-from holderlake.dagster.partitions import partition_key
+from holderlake.dagster.partitions import days_of, partition_key
+from holderlake.dagster.runs import lacks_tokens
+from holderlake.dagster.versions import code_version, provenance
 from holderlake.extras import is_installed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.workspace import Workspace
@@ -75,22 +76,27 @@ def table_metadata(
 def log_materialisations(
     context: OpExecutionContext,
     table: str,
-    results: Sequence[PartitionResult],
+    days: Iterable[Sequence[PartitionResult]],
     workspace: Workspace,
     *,
+    tokens: Sequence[str],
+    inputs: Mapping[str, str],
     key_prefix: Sequence[str] = (),
-    with_plots: bool = False,
-    tags: Mapping[str, str] = MappingProxyType({}),
+    plotted: Collection[tuple[str, str]] = (),
 ) -> None:
-    """Log a table's partition of one chain and day as materialised.
+    """Log partitions of a table as materialised, with the request options and tokens of their rows.
 
-    ``results`` are the ingest's results for that chain and day. ``with_plots`` adds a plot of the newest instant, and
-    ``tags`` are those of ``versions.provenance``.
+    ``days`` has the ingest's results for each chain and day. ``tokens`` are those of the run (empty for all), and
+    ``inputs`` the tags of ``versions.input_tags``. ``plotted`` are the chains and days (YYYY-MM-DD) that get a plot.
     """
-    key = partition_key(results[0].chain, results[0].as_of)
-    metadata = table_metadata(table, results, workspace, with_plots)
-    name = asset_key(table, key_prefix)
-    context.log_event(AssetMaterialization(name, partition=key, metadata=metadata, tags=dict(tags)))
+    for results in days:
+        key = partition_key(results[0].chain, results[0].as_of)
+        has_all_tokens = not lacks_tokens(tokens, results)
+        tags = provenance(code_version(results[-1].options), inputs, has_all_tokens=has_all_tokens)
+        metadata = table_metadata(table, results, workspace, days_of([key])[0] in plotted)
+        context.log_event(
+            AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata, tags=tags)
+        )
 
 
 def empty_metadata(chain: str, day: str) -> dict[str, Any]:

@@ -82,50 +82,59 @@ def warehouse_asset(
         if chains_to_load(context.run.tags) == []:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
         with step_errors(context.op_execution_context, retries=0):
-            report = workspace.warehouse.load(workspace.lake)
-        context.log.info(load_text(report))
-        publish_if_chosen(workspace, context.log.info)
+            load_warehouse(workspace, context.log.info)
         partitions = keys_of_run(context)
         days = days_of(partitions)
-        row_metadata, plotted = stored_rows(workspace, days), newest_days(days)
+        metadata = warehouse_metadata(workspace, days)
         for partition, day in zip(partitions, days, strict=True):
-            plots = history_plots(workspace, *day) if day in plotted else {}
-            context.add_asset_metadata(row_metadata.get(day, _EMPTY) | plots, partition_key=partition)
+            context.add_asset_metadata(metadata[day], partition_key=partition)
         return MaterializeResult()
 
     return warehouse
 
 
+def load_warehouse(workspace: Workspace, say: Callable[[str], None]) -> LoadReport:
+    """Load the lake into the warehouse, and publish it as Iceberg tables if the settings say so.
+
+    ``say`` gets a sentence about the load with the first messages about damaged files, and one about the publication.
+    """
+    report = workspace.warehouse.load(workspace.lake)
+    rows = counted(sum(report.rows.values()), "row")
+    loaded = f"warehouse: {counted(report.partitions, 'partition')} with {rows} loaded in {report.seconds:.1f} s"
+    say("\n".join([loaded, *report.damaged[:_LISTED]]))
+    publish_if_chosen(workspace, say)
+    return report
+
+
 def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
-    """Publish the lake as Iceberg tables if the settings say so."""
+    """Publish the lake as Iceberg tables if the settings say so. ``say`` gets a sentence about it."""
     if workspace.settings.lake.iceberg.publish:
         from holderlake.iceberg import tables_of  # noqa: PLC0415 - an extra
 
         publication = tables_of(workspace).publish()
-        say(
-            f"iceberg: {counted(sum(publication.added.values()), 'file')} added, "
-            f"{sum(publication.removed.values()):,} removed"
-        )
+        added, removed = sum(publication.added.values()), sum(publication.removed.values())
+        say(f"iceberg: {counted(added, 'file')} added, {removed:,} removed")
 
 
-def load_text(report: LoadReport) -> str:
-    """Return a sentence about a load, and the first messages about damaged files."""
-    loaded = (
-        f"warehouse: {counted(report.partitions, 'partition')} with {counted(sum(report.rows.values()), 'row')} loaded"
-    )
-    return "\n".join([f"{loaded} in {report.seconds:.1f} s", *report.damaged[:_LISTED]])
+def warehouse_metadata(
+    workspace: Workspace, days: Collection[tuple[str, str]], plotted_tokens: int = _PLOTTED_TOKENS
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the metadata of the warehouse's partitions by chain and day (YYYY-MM-DD): numbers of rows and instants.
 
-
-def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the numbers of rows and instants in the warehouse, by chain and day (YYYY-MM-DD), as Dagster metadata."""
+    The newest day of each chain has plots of the chain's first ``plotted_tokens`` watched tokens too.
+    """
     counts = workspace.warehouse.query(_STORED_ROWS, [[chain for chain, _ in days], [day for _, day in days]])
-    return {
-        (row["chain"], row["day"]): {"dagster/row_count": row["row_count"], "instants": row["instants"]}
-        for row in counts.to_pylist()
-    }
+    rows = {(row["chain"], row["day"]): row for row in counts.to_pylist()}
+    metadata: dict[tuple[str, str], dict[str, Any]] = {}
+    plotted = newest_days(days)
+    for day in days:
+        row = rows.get(day)
+        counted_rows = {"dagster/row_count": row["row_count"], "instants": row["instants"]} if row else _EMPTY
+        metadata[day] = counted_rows | (_history_plots(workspace, *day, plotted_tokens) if day in plotted else {})
+    return metadata
 
 
-def history_plots(workspace: Workspace, chain: str, day: str, tokens: int = _PLOTTED_TOKENS) -> dict[str, Any]:
+def _history_plots(workspace: Workspace, chain: str, day: str, tokens: int) -> dict[str, Any]:
     """Return plots of the history of a chain's first watched tokens up to the end of a day, as Dagster metadata.
 
     ``day`` is a text (YYYY-MM-DD), ``tokens`` the most tokens to plot.
