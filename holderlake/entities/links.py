@@ -288,8 +288,8 @@ def _find(engine: SqlEngine, kind: Kind, values: Mapping[str, Value]) -> None:
     engine.run(Statement(kind.name, statement("facts/groups").text), {}, keep=True)
 
 
-def without_crowds(joins: pa.Table) -> pa.Table:
-    """Return joins (``a``, ``b``, ``confidence``) without those that connect a crowd of more than ``MAX_WALLETS``.
+def without_crowds(joins: pa.Table, largest: int = MAX_WALLETS) -> pa.Table:
+    """Return joins (``a``, ``b``, ``confidence``) without those that connect a crowd of more than ``largest`` wallets.
 
     All joins of a confidence that connect a crowd are dropped, from the highest confidence down: so the result does not
     depend on the order of rows, and joins of at least any confidence connect no crowd.
@@ -301,7 +301,7 @@ def without_crowds(joins: pa.Table) -> pa.Table:
         wallets, roots = connected(wallets_a[is_kept], wallets_b[is_kept])
         _, entity, sizes = np.unique(roots, return_inverse=True, return_counts=True)
         places = np.searchsorted(wallets, wallets_a[is_kept])
-        is_kept[is_kept] = (sizes[entity[places]] <= MAX_WALLETS) | (confidence[is_kept] > level)
+        is_kept[is_kept] = (sizes[entity[places]] <= largest) | (confidence[is_kept] > level)
     return joins.filter(pa.array(is_kept))
 
 

@@ -171,11 +171,9 @@ def test_joins_of_any_confidence_connect_no_crowd(data: st.DataObject) -> None:
     """The joins left are those that plain Python leaves, with a limit that a few wallets reach."""
     ends = st.integers(0, 15)
     rows = data.draw(st.lists(st.tuples(ends, ends, st.sampled_from([0.5, 0.7, 0.95])), max_size=25, unique=True))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(links, "MAX_WALLETS", 4)
-        columns = [[row[place] for row in rows] for place in range(3)]
-        types = (pa.int64(), pa.int64(), pa.float64())
-        joins = links.without_crowds(pa.table([*map(pa.array, columns, types)], ["a", "b", "confidence"]))
+    columns = [[row[place] for row in rows] for place in range(3)]
+    types = (pa.int64(), pa.int64(), pa.float64())
+    joins = links.without_crowds(pa.table([*map(pa.array, columns, types)], ["a", "b", "confidence"]), largest=4)
     left: list[tuple[int, int, float]] = []
     for level in (0.95, 0.7, 0.5):
         crowds = [group for group in groups([*left, *(row for row in rows if row[2] == level)]) if len(group) > 4]
