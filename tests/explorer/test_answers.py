@@ -8,12 +8,12 @@ from pathlib import Path
 from holderlake.contract.times import to_unix
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
-from holderlake.explorer.answers import history, token_map, tokens
+from holderlake.explorer.answers import comparison, history, token_map, tokens
 from holderlake.explorer.published import Published
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
-from tests.lakes import DAYS, rows, write, write_holders
+from tests.lakes import DAYS, map_tables, rows, write, write_holders
 
 
 def test_a_history_has_the_end_of_the_data_and_the_instants_after_it(tmp_path: Path) -> None:
@@ -43,6 +43,21 @@ def test_own_name_of_the_date_comes_before_the_fetched_one(tmp_path: Path) -> No
     with Published(warehouse).reader() as reader:
         names = [token_map(reader, "eth", "0xt", day)["nodes"]["label"] for day in (DAYS[0], DAYS[10], DAYS[20])]
     assert names == [["Theirs"], ["Ours"], ["Theirs"]]
+
+
+def test_changed_holders_have_the_names_of_the_maps(tmp_path: Path) -> None:
+    """Lists that were fetched without details have no names; a holder that left is named by the earlier map."""
+    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
+    for day, address, name in ((DAYS[0], "0xold", "Vesting"), (DAYS[1], "0xnew", "Pool")):
+        write_holders(lake, "eth", day, {"0xt": {address: 5}})
+        node = {"token_address": "0xt", "kind": "top_holder", "address": address, "label": name, "is_dex": name == "Pool"}
+        maps = map_tables("eth", day, {"0xt": [[address]]}) | {"map_nodes": rows("map_nodes", "eth", day, [node])}
+        write(lake, "maps", "eth", day, maps, {"0xt"})
+    warehouse.load(lake)
+    with Published(warehouse).reader() as reader:
+        changes = comparison(reader, "eth", "0xt", DAYS[0], DAYS[1])
+    named = {row[0]: row[1:] for row in zip(changes["address"], changes["label"], changes["is_dex"], strict=True)}
+    assert named == {"0xold": ("Vesting", False), "0xnew": ("Pool", True)}
 
 
 def test_search_finds_a_wallet_by_its_own_name_only(tmp_path: Path) -> None:
