@@ -50,7 +50,13 @@ def test_changed_holders_have_the_names_of_the_maps(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     for day, address, name in ((DAYS[0], "0xold", "Vesting"), (DAYS[1], "0xnew", "Pool")):
         write_holders(lake, "eth", day, {"0xt": {address: 5}})
-        node = {"token_address": "0xt", "kind": "top_holder", "address": address, "label": name, "is_dex": name == "Pool"}
+        node = {
+            "token_address": "0xt",
+            "kind": "top_holder",
+            "address": address,
+            "label": name,
+            "is_dex": name == "Pool",
+        }
         maps = map_tables("eth", day, {"0xt": [[address]]}) | {"map_nodes": rows("map_nodes", "eth", day, [node])}
         write(lake, "maps", "eth", day, maps, {"0xt"})
     warehouse.load(lake)

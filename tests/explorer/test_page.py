@@ -282,8 +282,9 @@ def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) 
         "Tide Pool",
         "TIDE",
         "eth · 1 Jun 2026 UTC",
+        TIDE,
         "45",
-        "52.4%",
+        "30.0%",
         "How to read it",
         "Wallet that links holders",
     ):
@@ -960,6 +961,15 @@ def test_print_is_light_with_map_card_and_table_but_no_controls(open_page: Open)
     expect(page.get_by_text("1 Jun 2026", exact=True).first).to_be_visible()
     assert {one["fill"] for one in page.evaluate(BUBBLES)} >= {"#c3cad1"}
     assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(28, 33, 39)"
+
+
+def test_print_has_the_full_address_and_says_how_many_rows_it_lacks(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    page.emulate_media(media="print")
+    expect(page.get_by_text(CROWD, exact=True)).to_be_visible()
+    listed = page.get_by_role("table", name="Holders at").locator("tbody tr")
+    more = listed.last.inner_text()
+    assert more == f"and {500 - (listed.count() - 1)} more"
 
 
 class _Framing(SimpleHTTPRequestHandler):

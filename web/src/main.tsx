@@ -77,16 +77,16 @@ function Heading() {
       <div class="what">
         <h1 id="title"><bdi class="cut" title={(of?.name || of?.address || "").slice(0, 300)}>{title.value || "Holderlake explorer"}</bdi> {of?.name && <bdi class="symbol">{cut(of.symbol, 16)}</bdi>}</h1>
         {of && (
-          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi>{(of.name || of.symbol) && <> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi></>} <Copy text={of.address} what="token’s address" /> <Badge /></p>
+          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi>{(of.name || of.symbol) && <> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi></>} <Copy text={of.address} what="token’s address" /> <bdi class="on-paper">{of.address.slice(0, 200)}</bdi> <Badge /></p>
         )}
       </div>
       {at && (
         <dl class="figures">
           <Figure name="Score" title="0 concentrated, 100 decentralised" part={at.service_score === null ? null : at.service_score / 100}>{number(at.service_score)}</Figure>
-          <Figure name="Top 10" title="Held by the ten largest holders" part={at.top_10}>{share(at.top_10)}</Figure>
+          <Figure name="Top 10 groups" title="Held by the ten largest groups: clusters, and holders outside of them, without exchanges and contracts" part={at.top_10_adjusted}>{share(at.top_10_adjusted)}</Figure>
           <Figure name="In clusters" title="Held by the ten largest clusters" part={grouped}>{share(grouped)}</Figure>
           <Figure name="Exchanges" title="Held by centralised exchanges" part={at.cexs}>{share(at.cexs)}</Figure>
-          <Figure name="Nakamoto" title="Fewest entities that hold half">{count(at.nakamoto_coefficient)}</Figure>
+          <Figure name="Nakamoto" title="Fewest groups that hold half: clusters, and holders outside of them, without exchanges and contracts">{count(at.nakamoto_coefficient)}</Figure>
         </dl>
       )}
     </div>

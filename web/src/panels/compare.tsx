@@ -9,6 +9,7 @@ import { Find, Holder, matches, Rows } from "./parts";
 const FIGURES: [string, (at: Instant) => number | null, (value: number) => string][] = [
   ["Score", (at) => at.service_score, number],
   ["10 largest holders", (at) => at.top_10, share],
+  ["10 largest groups", (at) => at.top_10_adjusted, share],
   ["10 largest clusters", (at) => at.bundles, share],
   ["Exchanges", (at) => at.cexs, share],
   ["Contracts", (at) => at.contracts, share],

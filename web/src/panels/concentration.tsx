@@ -24,7 +24,7 @@ const CHARTS: Chart[] = [
     say: share,
     lines: [
       { name: "10 largest holders", colour: 0, of: (at) => at.top_10 },
-      { name: "10 largest entities", colour: 4, dash: [6, 3], of: (at) => at.top_10_adjusted },
+      { name: "10 largest groups", colour: 4, dash: [6, 3], of: (at) => at.top_10_adjusted },
       { name: "10 largest clusters", colour: 5, of: (at) => at.bundles },
       { name: "Exchanges", colour: 1, of: (at) => at.cexs },
       { name: "DEXs", colour: 3, dash: [6, 3], of: (at) => at.dexs },
@@ -44,9 +44,9 @@ const CHARTS: Chart[] = [
   },
   {
     title: "Nakamoto coefficient",
-    about: "fewest entities that hold half",
+    about: "fewest groups that hold half",
     say: count,
-    lines: [{ name: "Entities", colour: 2, of: (at) => at.nakamoto_coefficient }],
+    lines: [{ name: "Groups", colour: 2, of: (at) => at.nakamoto_coefficient }],
   },
 ];
 

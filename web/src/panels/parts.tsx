@@ -81,6 +81,7 @@ export function Rows<T>({ of, first = 60, children }: { of: T[]; first?: number;
         <tr class="more">
           <td colSpan={9}>
             <button type="button" onClick={() => setAll(true)}>Show all {of.length}</button>
+            <span class="on-paper">and {of.length - listed.length} more</span>
           </td>
         </tr>
       )}

@@ -44,9 +44,10 @@ function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
   const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
   const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";
   pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply${by}`, soft);
+  pen.text([MARGIN, HEIGHT - 9], fitted(cut(of.address, 200), PANEL[2], 12), { size: 12, colour: quiet });
   const figures: [string, string, number | null][] = [
     ["Decentralisation", number(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
-    ["Top 10", share(instant.top_10), instant.top_10],
+    ["Top 10 groups", share(instant.top_10_adjusted), instant.top_10_adjusted],
     ["In exchanges", share(instant.cexs), instant.cexs],
     ["In contracts", share(instant.contracts), instant.contracts],
   ];
