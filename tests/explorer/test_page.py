@@ -752,6 +752,18 @@ def test_holders_by_owner_are_not_offered_without_a_search(open_page: Open) -> N
     assert len(page.evaluate(BUBBLES)) == 500
 
 
+def test_a_clusters_tint_reaches_no_other_bubble(open_page: Open) -> None:
+    """A bubble on the tint would look like a member."""
+    tint, alone = 5, "#c3cad1"
+    bubbles = open_page(of(CROWD)).evaluate(BUBBLES)
+    members = [bubble for bubble in bubbles if bubble["fill"] != alone]
+    assert members
+    for member in members:
+        x, y, radius = member["world"]
+        others = (bubble["world"] for bubble in bubbles if bubble["fill"] != member["fill"])
+        assert all(math.dist((x, y), other[:2]) > radius + tint + other[2] - 0.5 for other in others)
+
+
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     page = open_page(of(TIDE))
     rows = page.get_by_role("tabpanel").locator("tbody tr")

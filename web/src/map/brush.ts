@@ -1,7 +1,7 @@
 /** Draws the parts of a map on a canvas: tints of clusters, lines with arrows, bubbles with their texts. */
 import { colours, mixed, textOn } from "../colours";
 import { brief, cut, share } from "../format";
-import type { Bubble, Line } from "./scene";
+import { TINT_WIDTH, type Bubble, type Line } from "./scene";
 
 /** The look of bubbles, which follows clusters, comparison and selection. */
 export type Look = {
@@ -26,7 +26,6 @@ export const PLAIN: Look = { fill: () => "#888888", sign: () => "", tinted: fals
 export type Shape = { bubble: Bubble; x: number; y: number; radius: number; alpha: number };
 type Shapes = ReadonlyMap<string, Shape>;
 
-const TINT_WIDTH = 5;
 /** With more lines, only those of the selection have arrows. */
 const ARROWS_UP_TO = 700;
 /** With more highlighted lines, they are thinner. */

@@ -29,6 +29,8 @@ const FIRST_MEMBERS = 60;
 /** Room around a member of a cluster, as a part of its radius, and at most in units. */
 const ROOM = 0.16;
 const MOST_ROOM = 8;
+/** Width of the tint around a member of a cluster, in units. Bubbles of others leave it free. */
+export const TINT_WIDTH = 5;
 /** Radius in pixels. */
 const LARGEST_SAMPLE = 16;
 
@@ -134,7 +136,7 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
 }
 
 /** Returns the radius of the room that a bubble takes: between members of a cluster, their lines must be seen. */
-const withRoom = ({ cluster_id: number }: Node, radius: number) => radius + (number === null ? 0 : Math.min(MOST_ROOM, radius * ROOM));
+const withRoom = ({ cluster_id: number }: Node, radius: number) => radius + (number === null ? 0 : Math.max(TINT_WIDTH, Math.min(MOST_ROOM, radius * ROOM)));
 
 /** Returns the middle of the wallets of an owner in the layout of the history. */
 function middle(members: Member[], { at }: Anchors): [number, number] | null {

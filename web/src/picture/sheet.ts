@@ -3,7 +3,7 @@ import { colours, isDark, mixed, textOn } from "../colours";
 import type { History, Instant } from "../data";
 import { brief, count, counted, cut, date, name, number, share } from "../format";
 import { arrowOf, textsOf, type Look } from "../map/brush";
-import { bounds, samples, type Bubble, type Scene } from "../map/scene";
+import { bounds, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
 
 export const WIDTH = 1_400;
@@ -159,7 +159,7 @@ export function drawMap(pen: Pen, scene: Scene, look: Look): void {
   if (look.tinted) {
     for (const bubble of scene.bubbles) {
       if (bubble.node.cluster_id === null || bubble.node.kind === "time" || !isLit(bubble)) continue;
-      pen.circle(place(bubble), (bubble.radius + 5) * scale, { fill: mixed(ground, look.fill(bubble), tint) });
+      pen.circle(place(bubble), (bubble.radius + TINT_WIDTH) * scale, { fill: mixed(ground, look.fill(bubble), tint) });
     }
   }
   const few = scene.lines.length <= ARROWS_UP_TO;
