@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -59,6 +60,15 @@ def processes_end_with_their_test() -> Iterator[None]:
     """Kill the processes that a test leaves, however it ends. Fixtures of modules and of the session keep theirs."""
     with ended_processes():
         yield
+
+
+@pytest.fixture(autouse=True)
+def levels_of_logs_as_before() -> Iterator[None]:
+    """Undo the log levels of a command that serves: in the tests, many commands share a process."""
+    levels = {name: logging.getLogger(name).level for name in ("", "holderlake", "holderlake.service.requests")}
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
