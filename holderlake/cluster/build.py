@@ -362,7 +362,8 @@ def _shards(splits: Sequence[str], results: Sequence[Any]) -> list[Batches]:
 
 
 def parquet_files(place: str) -> list[str]:
-    """Return the path or address of each Parquet file in a folder and its folders; of a file, its own."""
+    """Return the complete path or address of each Parquet file in a folder and its folders; of a file, its own."""
+    place = place if "://" in place else str(Path(place).resolve())  # workers have other current folders
     try:
         system, path = _file_system(place)
         if system.get_file_info(path).type is not arrow_fs.FileType.Directory:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from pyarrow.fs import FileSystem
 
-from holderlake.cluster.build import build
+from holderlake.cluster.build import build, parquet_files
 from holderlake.cluster.tasks import Workers
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.rules import Rules
@@ -102,6 +102,14 @@ def test_files_in_a_bucket_are_read_by_their_address(tmp_path: Path, monkeypatch
             file.write((tmp_path / "rows.parquet").read_bytes())
         assert build(Workers(), store, ["s3a://raw/2026"], SMALL, lambda step, tasks: None).added == 1
         assert held(store) == {"a": 9}
+
+
+def test_a_relative_path_means_the_folder_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks of a cluster run in other folders."""
+    (tmp_path / "raw").mkdir()
+    pq.write_table(table([transfer("a -> b", 1, 1)]), tmp_path / "raw" / "transfers.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert parquet_files("raw") == parquet_files("raw/transfers.parquet") == [str(tmp_path / "raw/transfers.parquet")]
 
 
 def test_transfers_of_value_zero_alone_make_a_store_without_relationships(tmp_path: Path) -> None:
