@@ -24,8 +24,17 @@ HOLDERLAKE: Final = "from holderlake.cli.main import main; main()"
 PATIENCE: Final = 240.0
 """Seconds to wait for an event. On a busy machine, a process may need a minute to start. pytest ends a test later."""
 
-_SHARED: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "holderlake.mcp.sandbox")
-"""Processes that a test may start for all later ones. They end with the process that started them."""
+_SHARED: Final = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "holderlake.mcp.sandbox",
+    "pyspark-shell",
+    "pyspark.daemon",
+)
+"""Processes that a test may start for all later ones. They end with the process that started them.
+
+PySpark keeps one process of Java for all sessions of its process.
+"""
 _CATCHABLE: Final = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP}
 
 T = TypeVar("T")

@@ -106,7 +106,6 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         job = dg.define_asset_job(
             ingest,
             selection=dg.AssetSelection.assets(*(key for asset in assets for key in asset.keys)) - by_clock(freshness),
-            partitions_def=days,
             executor_def=dg.in_process_executor,  # a process for each step takes longer to start than most steps take
         )
         freshness_job = dg.define_asset_job(
