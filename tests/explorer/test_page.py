@@ -241,7 +241,7 @@ def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) 
     settled(page, "20260301")
     page.get_by_role("button", name="Zoom into the time around this date").click()
     assert int(slider.get_attribute("max") or 0) < last
-    expect(page.get_by_label("Dates a second").locator("option")).to_have_text(["1/s", "2/s", "5/s", "10/s", "30/s"])
+    expect(page.get_by_label("Dates a second").locator("option")).to_have_text(["1 date/s", "2 dates/s", "5 dates/s", "10 dates/s", "30 dates/s"])
 
 
 def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None:
@@ -1037,3 +1037,86 @@ def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_
                 expect(found).to_contain_text(f"{heading} holds 7.00%")
                 page.get_by_role("combobox", name="Token").press("Escape")
         page.close()
+
+
+LABELS = "() => document.getElementById('map').labels()"
+
+
+def test_large_holders_have_their_names_beside_their_bubbles(open_page: Open) -> None:
+    names = open_page(of(TIDE)).evaluate(LABELS)
+    assert names
+    assert len(names) == len(set(names))
+
+
+def test_names_beside_bubbles_are_placed_again_after_a_zoom(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    before = page.evaluate(LABELS)
+    for _ in range(4):
+        page.get_by_role("button", name="Zoom in", exact=True).click()
+    page.wait_for_function("before => document.getElementById('map').labels().join() !== before", arg=",".join(before))
+
+
+def test_colours_of_changes_are_not_those_of_clusters(open_page: Open) -> None:
+    def fills(page: Page) -> dict[str, str]:
+        return {one["id"]: one["fill"] for one in page.evaluate(BUBBLES)}
+
+    page = open_page(of(TIDE, "&with=20260101T000000Z"))
+    clusters = set(fills(page).values())
+    page.get_by_role("tab", name="Compare").click()
+    expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
+    changed = fills(page)
+    assert changed[WHALE] != changed[NEWCOMER]
+    assert not {changed[WHALE], changed[NEWCOMER]} & clusters
+
+
+def test_search_for_too_few_letters_of_an_address_asks_for_more(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    page.get_by_role("combobox", name="Token").fill("0x")
+    expect(page.get_by_role("listbox")).to_contain_text("Type at least 4 characters")
+    page.get_by_role("combobox", name="Token").fill(WHALE[:8])
+    expect(page.get_by_role("listbox")).not_to_contain_text("Type at least")
+
+
+def test_token_without_a_name_shows_how_to_name_it(open_page: Open) -> None:
+    page = open_page(of(LONE))
+    page.get_by_text("Name this token").click()
+    expect(page.get_by_text("holderlake import files tokens.json")).to_be_visible()
+    expect(open_page(of(TIDE)).get_by_text("Name this token")).to_have_count(0)
+
+
+def test_buttons_are_below_a_map_of_320_pixels(open_page: Open) -> None:
+    page = open_page(of(TIDE), viewport={"width": 320, "height": 640})
+    canvas, button = (page.locator(one).bounding_box() for one in ("#map", ".zoom"))
+    assert canvas
+    assert button
+    assert canvas["y"] + canvas["height"] <= button["y"]
+
+
+def test_figures_that_do_not_fit_can_be_scrolled_to(open_page: Open) -> None:
+    page = open_page(of(TIDE), viewport={"width": 720, "height": 450})
+    last = page.locator(".figures div").last
+    last.scroll_into_view_if_needed()
+    expect(last).to_be_in_viewport(ratio=0.9)
+
+
+def test_dates_to_compare_are_in_one_column_of_a_narrow_page(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=compare"), viewport={"width": 320, "height": 640})
+    before, after = (page.locator(one).bounding_box() for one in ("#before", "#after"))
+    assert before
+    assert after
+    assert before["y"] + before["height"] <= after["y"]
+
+
+def test_warning_is_one_line_that_unfolds(open_page: Open) -> None:
+    note = open_page(of(HOSTILE)).get_by_role("note")
+    expect(note.get_by_text("looks the same")).to_be_hidden()
+    note.get_by_text("end on 1 Jan 2026").click()
+    expect(note.get_by_text("looks the same")).to_be_visible()
+
+
+def test_name_of_a_holder_has_the_free_width_of_the_table(open_page: Open) -> None:
+    panel = open_page(of(TIDE)).get_by_role("tabpanel")
+    names = panel.locator("tbody .holder .cut").all()
+    assert names
+    for name in names:
+        assert name.evaluate("one => one.scrollWidth <= one.clientWidth + 1")

@@ -5,11 +5,14 @@ import type { Bubble } from "./map/scene";
 /** Okabe and Ito's colours, with an olive of Tol's. A cluster's number is always shown next to its colour. */
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933"] as const;
 
-export const CHANGES = { entered: "#0072b2", grew: "#009e73", shrank: "#e69f00", same: "", left: "#d55e00" } as const;
+/** Colours of changes; none is the colour of a cluster. */
+export const CHANGES = { entered: "#54278f", grew: "#8a63c9", shrank: "#b5651d", same: "", left: "#7f3b08" } as const;
 
 const LIGHT = {
   ground: "#fbfbf9",
   lone: "#c3cad1",
+  /** Outline of a lone bubble: its contrast with the ground is 3:1. */
+  rim: "#858f99",
   edge: "#ffffff",
   link: "rgba(84, 96, 110, 0.32)",
   strong: "#1c2127",
@@ -22,6 +25,7 @@ const LIGHT = {
 const DARK: typeof LIGHT = {
   ground: "#14171b",
   lone: "#4a545f",
+  rim: "#717c88",
   edge: "#14171b",
   link: "rgba(160, 172, 186, 0.30)",
   strong: "#f2f4f6",

@@ -10,6 +10,8 @@ const english = (options: Intl.NumberFormatOptions) => lazy(() => new Intl.Numbe
 const percents = [0, 1, 2, 3].map((digits) => english({ style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }));
 const counts = english({});
 const numbers = english({ maximumSignificantDigits: 4 });
+const scores = english({ maximumFractionDigits: 1 });
+const indices = english({ minimumFractionDigits: 3, maximumFractionDigits: 3 });
 const short = english({ notation: "compact", maximumSignificantDigits: 3 });
 const british = (options: Intl.DateTimeFormatOptions) => lazy(() => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options }));
 const days = british({ day: "numeric", month: "short", year: "numeric" });
@@ -37,6 +39,12 @@ export const count = (value: number | null | undefined) => (value === null || va
 export const counted = (value: number, what: string) => `${count(value)} ${what}${value === 1 ? "" : "s"}`;
 
 export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers().format(value));
+
+/** Formats a score from 0 to 100. */
+export const scored = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : scores().format(value));
+
+/** Formats an index from 0 to 1, such as Gini's. */
+export const index = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : indices().format(value));
 
 export function signed(value: number | null, say: (value: number) => string): string {
   if (value === null) return NOTHING;

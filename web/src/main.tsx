@@ -1,11 +1,11 @@
 /** Builds the page from its parts. */
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
 import { isSaved } from "./data";
-import { brief, count, counted, cut, date, number, share } from "./format";
+import { brief, count, counted, cut, date, scored, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
 import { Added } from "./panels/added";
@@ -79,10 +79,11 @@ function Heading() {
         {of && (
           <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi>{(of.name || of.symbol) && <> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi></>} <Copy text={of.address} what="token’s address" /> <bdi class="on-paper">{of.address.slice(0, 200)}</bdi> <Badge /></p>
         )}
+        <NameHint />
       </div>
       {at && (
         <dl class="figures">
-          <Figure name="Score" title="0 concentrated, 100 decentralised" part={at.service_score === null ? null : at.service_score / 100}>{number(at.service_score)}</Figure>
+          <Figure name="Score" title="0 concentrated, 100 decentralised" part={at.service_score === null ? null : at.service_score / 100}>{scored(at.service_score)}</Figure>
           <Figure name="Top 10 groups" title="Held by the ten largest groups: clusters, and holders outside of them, without exchanges and contracts" part={at.top_10_adjusted}>{share(at.top_10_adjusted)}</Figure>
           <Figure name="In clusters" title="Held by the ten largest clusters" part={grouped}>{share(grouped)}</Figure>
           <Figure name="Exchanges" title="Held by centralised exchanges" part={at.cexs}>{share(at.cexs)}</Figure>
@@ -126,10 +127,9 @@ function AfterData() {
   if (!late || !end) return null;
   const days = Math.floor(late);
   return (
-    <p class="after-data" role="note">
-      The source’s data of this token end on {date(end)}, {count(days)} {days === 1 ? "day" : "days"} before this date: the map shows
-      the holders of that day. A token that is no longer used looks the same.
-    </p>
+    <Note says={`The source’s data of this token end on ${date(end)}, ${count(days)} ${days === 1 ? "day" : "days"} before this date.`}>
+      The map shows the holders of that day. A token that is no longer used looks the same.
+    </Note>
   );
 }
 
@@ -138,9 +138,33 @@ function AssumedDecimals() {
   const decimals = history.value?.assumedDecimals;
   if (decimals === null || decimals === undefined) return null;
   return (
-    <p class="after-data" role="note">
-      No source gave the decimals of this token: {count(decimals)} are assumed, so amounts may be wrong. Shares do not depend on them.
-    </p>
+    <Note says={`Amounts may be wrong: ${count(decimals)} decimals are assumed.`}>
+      No source gave the decimals of this token. Shares do not depend on them.{!isNamed.value && <> <TokenList /></>}
+    </Note>
+  );
+}
+
+const isNamed = computed(() => Boolean(history.value?.name || history.value?.symbol));
+
+/** The way to a name for a token that has neither name nor symbol. */
+function NameHint() {
+  if (!history.value || isNamed.value || isSaved) return null;
+  return <details class="name-hint"><summary>Name this token</summary><p class="quiet"><TokenList /></p></details>;
+}
+
+function TokenList() {
+  return <>A token list, a JSON file with names, symbols and decimals, gives the token its name: <code>holderlake import files tokens.json</code></>;
+}
+
+/** A warning of one line, which unfolds. */
+function Note({ says, children }: { says: string; children: preact.ComponentChildren }) {
+  return (
+    <div class="after-data" role="note">
+      <details>
+        <summary>{says}</summary>
+        <p>{children}</p>
+      </details>
+    </div>
   );
 }
 
@@ -153,7 +177,7 @@ function Sizes() {
       share
       {listed.map(({ share: part, radius }) => (
         <span key={part}>
-          <svg style={{ width: `${2 * radius}px`, height: `${2 * radius}px` }} aria-hidden="true"><circle cx={radius} cy={radius} r={radius} style={{ fill: "var(--lone)" }} /></svg>
+          <svg style={{ width: `${2 * radius}px`, height: `${2 * radius}px` }} aria-hidden="true"><circle cx={radius} cy={radius} r={radius} style={{ fill: "var(--lone)", stroke: "var(--rim)" }} /></svg>
           {share(part)}
         </span>
       ))}
@@ -169,7 +193,7 @@ function Legend() {
         <li><Dot colour={CHANGES.entered} />entered +</li>
         <li><Dot colour={CHANGES.grew} />grew ▲</li>
         <li><Dot colour={CHANGES.shrank} />shrank ▼</li>
-        <li><Dot colour="var(--lone)" />as before</li>
+        <li title="A share that changed by less than 1% of it; a stronger colour is a larger change"><Dot colour="var(--lone)" />as before</li>
       </ul>
     );
   }
@@ -213,7 +237,7 @@ function Toggle({ layer, children }: { layer: Layer; children: preact.ComponentC
 }
 
 const Dot = ({ colour }: { colour: string }) => (
-  <svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5.5" style={{ fill: colour }} /></svg>
+  <svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5.5" style={{ fill: colour, ...(colour === "var(--lone)" && { stroke: "var(--rim)" }) }} /></svg>
 );
 
 function Tabs() {

@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { evidenceOf } from "./evidence";
 import { startAnchors } from "./map/scene";
-import { brief, counted, cut, date, name, NOTHING, number, share } from "./format";
+import { NOTHING, brief, counted, cut, date, name, scored, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
@@ -86,12 +86,24 @@ export const span = computed((): [data.Instant, data.Instant] | null => {
   if (!one || !two || one.at === two.at) return null;
   return one.at < two.at ? [one, two] : [two, one];
 });
-/** The change of each holder from the earlier of the two instants to the later one, by address. */
+/** The change of each holder from the earlier of the two instants to the later one, and its strength (0 to 1), by address. */
 export const changeOf = computed(() =>
   view.value.tab === "compare" && other.value && changes.value
-    ? new Map(changes.value.map((one) => [one.address, one.change]))
+    ? new Map(changes.value.map((one) => [one.address, { kind: one.change, strength: strengthOf(one) }]))
     : null,
 );
+
+/** A holder whose share changes by a smaller part of it is as before. */
+const SMALLEST_CHANGE = 0.01;
+/** A change of this part of the share, or of more, has the full colour. */
+const FULL_CHANGE = 0.5;
+const FAINTEST = 0.35;
+
+function strengthOf({ share_before: before, share_after: after }: data.Change): number {
+  if (before === null || after === null) return 1;
+  const part = Math.abs(after - before) / Math.max(after, before);
+  return part < SMALLEST_CHANGE ? 0 : FAINTEST + (1 - FAINTEST) * Math.min(1, part / FULL_CHANGE);
+}
 export const title = computed(() => {
   const { name = "", symbol = "", address = "" } = history.value ?? {};
   return cut(name || symbol || brief(address), 80);
@@ -284,7 +296,7 @@ export function ahead(of: data.History, at: string): data.Instant[] {
 function summary(of: data.History, at: string): string {
   const instant = of.instants.find((one) => one.at === at);
   const score = instant?.service_score;
-  const parts = [score === null || score === undefined ? "no score" : `score ${number(score)}`];
+  const parts = [score === null || score === undefined ? "no score" : `score ${scored(score)}`];
   if (instant?.holders) parts.push(counted(instant.holders, "holder"));
   if (instant?.clusters) parts.push(counted(instant.clusters, "cluster"));
   if (instant?.top_10 !== null && instant?.top_10 !== undefined) parts.push(`the ten largest hold ${share(instant.top_10)}`);

@@ -1,7 +1,7 @@
 /** Draws the parts of a map on a canvas: tints of clusters, lines with arrows, bubbles with their texts. */
 import { colours, mixed, textOn } from "../colours";
-import { brief, cut, share } from "../format";
-import { TINT_WIDTH, type Bubble, type Line } from "./scene";
+import { LABEL_PIXELS, middleOf, textsOf, type Label } from "./labels";
+import { isExcluded, TINT_WIDTH, type Bubble, type Line } from "./scene";
 
 /** The look of bubbles, which follows clusters, comparison and selection. */
 export type Look = {
@@ -28,6 +28,9 @@ type Shapes = ReadonlyMap<string, Shape>;
 
 /** With more lines, only those of the selection have arrows. */
 const ARROWS_UP_TO = 700;
+/** Lines of a map that is narrower, in pixels, are thinner. */
+const NARROW = 500;
+const thin = (pixels: number) => (pixels < NARROW ? 0.6 : 1);
 /** With more highlighted lines, they are thinner. */
 const MANY_CHOSEN = 120;
 
@@ -66,10 +69,10 @@ export function paintTints(context: CanvasRenderingContext2D, shapes: Shapes, li
   }
 }
 
-/** Draws lines; `of` is the number of all lines of the map. `zoom` is pixels per unit. */
-export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], of: number, zoom: number): void {
+/** Draws lines; `of` is the number of all lines of the map. `zoom` is pixels per unit, `pixels` the width of the map. */
+export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], of: number, zoom: number, pixels: number): void {
   context.strokeStyle = context.fillStyle = colours.peek().link;
-  context.lineWidth = 1 / zoom;
+  context.lineWidth = thin(pixels) / zoom;
   const arrows = of <= ARROWS_UP_TO;
   const faint = Math.max(0.3, Math.min(1, 700 / of)); // thousands of lines would hide each other
   for (const line of lines) {
@@ -81,9 +84,9 @@ export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, li
   context.globalAlpha = 1;
 }
 
-export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look, zoom: number): void {
+export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look, zoom: number, pixels: number): void {
   context.strokeStyle = context.fillStyle = look.line;
-  context.lineWidth = (lines.length > MANY_CHOSEN ? 0.8 : 1.7) / zoom;
+  context.lineWidth = (thin(pixels) * (lines.length > MANY_CHOSEN ? 0.8 : 1.7)) / zoom;
   for (const line of lines) {
     const [from, to] = [shapes.get(line.from.id), shapes.get(line.to.id)];
     if (from && to) paintLine(context, line, from, to, (lines.length > MANY_CHOSEN ? 4.5 : 7) / zoom);
@@ -121,7 +124,7 @@ type Round = { x: number; y: number; radius: number };
 export function paintBubble(context: CanvasRenderingContext2D, shape: Shape, look: Look, zoom: number): void {
   const { kind } = shape.bubble.node;
   const { x, y } = shape;
-  const { edge, ground, quiet, strong } = colours.peek();
+  const { edge, ground, lone, quiet, rim, strong } = colours.peek();
   const radius = Math.max(shape.radius, 1.2 / zoom);
   const fill = look.fill(shape.bubble);
   context.beginPath();
@@ -136,9 +139,13 @@ export function paintBubble(context: CanvasRenderingContext2D, shape: Shape, loo
     context.fillStyle = ground;
     context.strokeStyle = kind === "time" ? quiet : fill;
     context.lineWidth = Math.min(radius * 0.4, (kind === "time" ? 1.4 : 2.5) / zoom);
+  } else if (isExcluded(shape.bubble.node)) {
+    context.fillStyle = ground;
+    context.strokeStyle = fill === lone ? rim : fill;
+    context.lineWidth = 2 / zoom;
   } else {
     context.fillStyle = fill;
-    context.strokeStyle = edge;
+    context.strokeStyle = fill === lone ? rim : edge;
     context.lineWidth = 1 / zoom;
   }
   context.fill();
@@ -149,15 +156,6 @@ export function paintBubble(context: CanvasRenderingContext2D, shape: Shape, loo
   context.strokeStyle = strong;
   context.lineWidth = 2.5 / zoom;
   context.stroke();
-}
-
-/** The texts of a bubble that is `seen` pixels in radius, from top to bottom, and their size in pixels. */
-export function textsOf({ node }: Bubble, sign: string, seen: number): { texts: string[]; size: number } {
-  const size = Math.round((seen < 26 ? Math.min(13, seen * 0.95) : Math.min(22, Math.max(11.5, seen / 6))) * 2) / 2;
-  if (seen < 9 || node.kind === "time" || node.kind === "magic") return { texts: [], size };
-  const fitting = Math.floor((seen * 2.7) / size);
-  const label = seen > 34 && node.label ? cut(node.label, fitting) : fitting > 12 ? brief(node.address) : "";
-  return { texts: (seen < 26 ? [sign] : [label, share(node.share), sign]).filter(Boolean), size };
 }
 
 let font = "";
@@ -172,11 +170,13 @@ export function forgetFont(): void {
   font = "";
 }
 
-export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, radius }: Shape, look: Look, zoom: number): void {
+/** Draws the texts of a bubble; those of a dimmed one have the colour of the page's text. */
+export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, radius }: Shape, look: Look, zoom: number, isDimmed: boolean): void {
   const sign = look.sign(bubble);
   const { texts, size } = textsOf(bubble, sign, radius * zoom);
   if (!texts.length) return;
-  context.fillStyle = textOn(look.fill(bubble));
+  const { ground, quiet } = colours.peek();
+  context.fillStyle = isDimmed ? quiet : textOn(isExcluded(bubble.node) ? ground : look.fill(bubble));
   context.textAlign = "center";
   context.textBaseline = "middle";
   const high = size / zoom;
@@ -184,4 +184,21 @@ export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, rad
     setFont(context, `${text === sign ? 600 : 450} ${high}px system-ui, sans-serif`);
     context.fillText(text, x, y + (at - (texts.length - 1) / 2) * high * 1.25, radius * 1.8);
   });
+}
+
+/** Draws a name beside a bubble, on ground that lets lines shine through. */
+export function paintLabel(context: CanvasRenderingContext2D, { x, y, radius }: Shape, label: Label, zoom: number, isDimmed: boolean): void {
+  const { ground, ink, quiet } = colours.peek();
+  const [right, down] = middleOf(label, radius * zoom);
+  const [middle, line] = [x + right / zoom, y + down / zoom];
+  const [wide, high] = [(label.width + 4) / zoom, (LABEL_PIXELS + 3) / zoom];
+  context.globalAlpha = 0.72;
+  context.fillStyle = ground;
+  context.fillRect(middle - wide / 2, line - high / 2, wide, high);
+  context.globalAlpha = 1;
+  setFont(context, `450 ${LABEL_PIXELS / zoom}px system-ui, sans-serif`);
+  context.fillStyle = isDimmed ? quiet : ink;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(label.text, middle, line);
 }

@@ -184,14 +184,17 @@ function followLook(stage: Stage): () => void {
     const { lone, ink, quiet } = colours.value;
     const { cluster } = view.value;
     const node = made?.map.byId.get(view.value.node)?.id ?? view.value.node; // the owner of a wallet
-    const changeAt = (bubble: Bubble) => changed?.get(bubble.node.address) ?? "same";
+    const changeAt = ({ node }: Bubble) => {
+      const { kind, strength } = changed?.get(node.address) ?? { kind: "same", strength: 0 };
+      return strength && node.kind === "top_holder" ? ([kind, mixed(lone, CHANGES[kind as keyof typeof CHANGES] || lone, strength)] as const) : (["same", lone] as const);
+    };
     look.value = {
       fill: (bubble) => {
-        if (changed) return (bubble.node.kind === "top_holder" && CHANGES[changeAt(bubble)]) || lone;
+        if (changed) return changeAt(bubble)[1];
         return clusters.get(bubble.node.cluster_id ?? 0) ?? lone;
       },
       sign: (bubble) => {
-        if (changed) return SIGNS[changeAt(bubble)] ?? "";
+        if (changed) return SIGNS[changeAt(bubble)[0]] ?? "";
         return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
       },
       tinted: !changed,

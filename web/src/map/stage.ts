@@ -4,7 +4,9 @@
  */
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
-import { forgetFont, type Look, PLAIN, paintBubble, paintChosenLines, paintLines, paintText, paintTints, type Shape } from "./brush";
+import { widthOf } from "../picture/pen";
+import { forgetFont, type Look, PLAIN, paintBubble, paintChosenLines, paintLabel, paintLines, paintText, paintTints, type Shape } from "./brush";
+import { LABEL_PIXELS, labelsOf, type Box, type Label } from "./labels";
 import { bounds, type Bubble, type Line, type Scene } from "./scene";
 
 type Tuple = [number, number, number, number];
@@ -18,6 +20,8 @@ const LINES_AT_ONCE = 1_000;
 const DIMMED = 0.35;
 const SETTLED_MILLISECONDS = 140;
 const MOST_PIXELS = 2;
+/** Width and height of the corner with the buttons. */
+const BUTTONS = [46, 122] as const;
 
 export class Stage {
   scene: Scene | null = null;
@@ -39,6 +43,9 @@ export class Stage {
   private linksStale = true;
   private linesPainted = 0;
   private bubblesStale = true;
+  private labels: Label[] = [];
+  /** Whether the names have to be placed again, which waits until the map has settled. */
+  private labelsStale = true;
   private fitting = true;
   private box = bounds([]);
   /** The movement of the camera to the box of the next map. */
@@ -66,7 +73,7 @@ export class Stage {
     });
     select(above).call(this.zoomed).on("dblclick.zoom", null);
     new ResizeObserver(() => this.resize()).observe(above);
-    Object.assign(above, { bubbles: () => this.places() }); // for tests: positions in the window, colours, highlight
+    Object.assign(above, { bubbles: () => this.places(), labels: () => this.labels.map(({ text }) => text) }); // for tests
   }
 
   /** The canvases, the lowest first. */
@@ -105,14 +112,14 @@ export class Stage {
     const isStale = look.tinted || this.look.tinted;
     this.look = look;
     if (isStale) this.linksStale = true;
-    this.bubblesStale = true;
+    this.bubblesStale = this.labelsStale = true;
     this.below.classList.toggle("back", look.chosen !== null);
     this.wake();
   }
 
   /** Redraws everything, for example after a change of colours. */
   changed(): void {
-    this.linksStale = this.bubblesStale = true;
+    this.linksStale = this.bubblesStale = this.labelsStale = true;
     this.linesPainted = 0;
     this.wake();
   }
@@ -286,8 +293,8 @@ export class Stage {
   }
 
   private cameraRests(): void {
-    if (this.linksCamera === this.camera) return;
-    this.linksStale = true;
+    this.bubblesStale = this.labelsStale = true;
+    if (this.linksCamera !== this.camera) this.linksStale = true;
     this.wake();
   }
 
@@ -309,6 +316,7 @@ export class Stage {
       if (this.linksStale) this.wake();
       else this.below.style.opacity = "";
     }
+    if (this.labelsStale && !this.moving) this.placeLabels();
     if (this.bubblesStale || wasMoving) this.paintBubbles();
     this.bubblesStale = false;
     if (this.moving) {
@@ -353,7 +361,7 @@ export class Stage {
     const lines = this.scene?.lines ?? [];
     if (this.linesPainted === 0) paintTints(context, this.drawn, lines, this.look);
     const end = Math.min(lines.length, this.linesPainted + most);
-    paintLines(context, this.drawn, lines.slice(this.linesPainted, end), lines.length, this.camera.k);
+    paintLines(context, this.drawn, lines.slice(this.linesPainted, end), lines.length, this.camera.k, this.width);
     this.linesPainted = end === lines.length ? 0 : end;
     return end < lines.length;
   }
@@ -363,15 +371,31 @@ export class Stage {
     this.prepare(context);
     const { chosen } = this.look;
     const { k } = this.camera;
-    if (chosen) paintChosenLines(context, this.drawn, [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line)), this.look, k);
-    for (const one of this.drawn.values()) {
-      const isBright = !chosen || chosen.has(one.bubble.id);
-      context.globalAlpha = one.alpha * (isBright ? 1 : DIMMED);
+    if (chosen) paintChosenLines(context, this.drawn, [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line)), this.look, k, this.width);
+    const isDimmed = ({ bubble }: Drawn) => chosen !== null && !chosen.has(bubble.id);
+    const paint = (one: Drawn) => {
+      context.globalAlpha = one.alpha * (isDimmed(one) ? DIMMED : 1);
       paintBubble(context, one, this.look, k);
-    }
+    };
+    const ringed = this.drawn.get(this.look.ringed);
+    for (const one of this.drawn.values()) if (one !== ringed) paint(one);
+    if (ringed) paint(ringed); // its ring covers its neighbours
     context.globalAlpha = 1;
-    for (const one of this.drawn.values()) {
-      if (one.alpha > 0.6 && (!chosen || chosen.has(one.bubble.id))) paintText(context, one, this.look, k);
+    for (const one of this.drawn.values()) if (one.alpha > 0.6) paintText(context, one, this.look, k, isDimmed(one));
+    for (const label of this.labels) {
+      const one = this.drawn.get(label.bubble.id);
+      if (one && one.alpha > 0.6) paintLabel(context, one, label, k, isDimmed(one));
     }
+  }
+
+  /** The parts of the map that buttons and the legend cover. */
+  private furniture(): Box[] {
+    const bottom = this.scene ? this.covered(this.scene) : 0;
+    return [[this.width - BUTTONS[0], 0, this.width, BUTTONS[1]], [0, this.height - bottom, this.width, this.height]];
+  }
+
+  private placeLabels(): void {
+    this.labelsStale = false;
+    this.labels = labelsOf(this.places().map((one) => ({ ...one, bubble: this.scene?.byId.get(one.id) as Bubble })), [this.width, this.height], this.furniture(), this.look, (text) => widthOf(text, LABEL_PIXELS));
   }
 }

@@ -64,7 +64,7 @@ export function ClusterCard({ cluster, evidence: { members, links, strongest, se
           <thead class="sr"><tr><th scope="col">Member</th><th scope="col">Share</th></tr></thead>
           <tbody>
             <Rows of={members} first={6}>
-              {(node) => <tr key={node.id}><td><Holder node={node} /></td><td class="num">{share(node.share)}</td></tr>}
+              {(node) => <tr key={node.id}><td class="wide"><Holder node={node} /></td><td class="num">{share(node.share)}</td></tr>}
             </Rows>
           </tbody>
         </table>

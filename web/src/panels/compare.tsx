@@ -1,21 +1,21 @@
 /** Comparison of two dates: changes of the figures, and holders who entered, left, grew or shrank. And of two sources. */
 import type { Change, Difference, Instant } from "../data";
 import { CHANGES } from "../colours";
-import { count, cut, date, number, points, rough, share, signed } from "../format";
+import { count, cut, date, index, points, rough, scored, share, signed } from "../format";
 import { changes, differences, instant, instants, other, showPlace, shown, span } from "../state";
 import { show, view } from "../view";
 import { Find, Holder, matches, Rows } from "./parts";
 
 const FIGURES: [string, (at: Instant) => number | null, (value: number) => string][] = [
-  ["Score", (at) => at.service_score, number],
+  ["Score", (at) => at.service_score, scored],
   ["10 largest holders", (at) => at.top_10, share],
   ["10 largest groups", (at) => at.top_10_adjusted, share],
   ["10 largest clusters", (at) => at.bundles, share],
   ["Exchanges", (at) => at.cexs, share],
   ["Contracts", (at) => at.contracts, share],
   ["Fresh wallets", (at) => at.fresh_wallets, share],
-  ["Gini", (at) => at.gini_index, number],
-  ["HHI", (at) => at.herfindahl_hirschman_index, number],
+  ["Gini", (at) => at.gini_index, index],
+  ["HHI", (at) => at.herfindahl_hirschman_index, index],
   ["Nakamoto coefficient", (at) => at.nakamoto_coefficient, count],
 ];
 
@@ -159,13 +159,13 @@ function Moved({ kind, title, sign, rows }: { kind: Change["change"]; title: str
         {title} {sign && <span aria-hidden="true">{sign}</span>} <span class="quiet">{rows.length}</span>
       </summary>
       {rows.length > 0 && (
-        <table>
+        <table class="moved-table">
           <thead class="sr"><tr><th scope="col">Holder</th><th scope="col">Share</th><th scope="col">Amount moved</th></tr></thead>
           <tbody>
             <Rows of={rows} first={15}>
               {(one) => (
                 <tr key={one.address}>
-                  <td><Holder node={one} /></td>
+                  <td class="wide"><Holder node={one} /></td>
                   <td class="num">{share(one.share_before)} → {share(one.share_after)}</td>
                   <td class="num">{one.amount_change !== null ? signed(Number(one.amount_change), () => rough(one.amount_change)) : one.unlisted_at_most !== null && `not in the list ${kind === "entered" ? "before" : "after"} (at most ${rough(one.unlisted_at_most)})`}</td>
                 </tr>

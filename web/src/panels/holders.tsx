@@ -1,5 +1,6 @@
 /** The table of holders at the chosen date, with search and sort, and the holders that the map does not draw. */
 import { computed } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import type { Node } from "../data";
 import { brief, counted, cut, date, exact, rough, share } from "../format";
 import { isLeftOut } from "../map/scene";
@@ -40,7 +41,7 @@ export function Holders() {
         <thead>
           <tr>
             <Head sort="rank" class="num">#</Head>
-            <Head sort="name">Holder</Head>
+            <Head sort="name" class="wide">Holder</Head>
             <Head sort="cluster">Cluster</Head>
             <Head sort="share" class="num">Share</Head>
             <th scope="col" class="num amount">Amount</th>
@@ -59,7 +60,7 @@ function Row({ node }: { node: Node }) {
   return (
     <tr class={view.value.node === node.id ? "chosen" : ""}>
       <td class="num quiet">{node.rank}</td>
-      <td><Holder node={node} /></td>
+      <td class="wide"><Holder node={node} /></td>
       <td><ClusterMark number={node.cluster_id} /></td>
       <td class="num">{share(node.share)}</td>
       <td class="num amount" title={exact(node.amount)}>{rough(node.amount)}</td>
@@ -85,14 +86,24 @@ const excluded = computed(() => {
   return (shown.value?.nodes ?? []).filter((node) => isLeftOut(node, drawing));
 });
 
+/** As many chips are seen without scrolling. */
+const FEW_CHIPS = 1;
+
+/** Scrolls a list by most of its width; from its end to its beginning. */
+function goOn(list: HTMLElement): void {
+  const isAtEnd = list.scrollLeft + list.clientWidth >= list.scrollWidth - 2;
+  list.scrollTo({ left: isAtEnd ? 0 : list.scrollLeft + list.clientWidth * 0.8 });
+}
+
 /** Exchanges and contracts, which the map does not draw. */
 export function Excluded() {
+  const list = useRef<HTMLUListElement>(null);
   if (!excluded.value.length) return null;
   const together = excluded.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
   return (
     <section class="excluded" aria-label="Not drawn: exchanges and contracts">
       <h2>Not drawn: <span class="quiet">exchanges, contracts, {share(together)} of the supply</span></h2>
-      <ul>
+      <ul ref={list}>
         {excluded.value.map((node) => (
           <li key={node.id}>
             <button type="button" aria-pressed={view.value.node === node.id} title={node.address.slice(0, 200)} onClick={() => select(node.id)}>
@@ -101,6 +112,7 @@ export function Excluded() {
           </li>
         ))}
       </ul>
+      {excluded.value.length > FEW_CHIPS && <button type="button" class="on" aria-label="Next exchanges and contracts" title="Next" onClick={() => list.current && goOn(list.current)}>›</button>}
     </section>
   );
 }

@@ -1,7 +1,7 @@
 /** Owners of several wallets: the card of one, and the concentration by wallet and by owner. */
 import { useEffect, useState } from "preact/hooks";
 import { owners, type Node, type Owner, type OwnerFigures } from "../data";
-import { count, counted, date, exact, name, number, share } from "../format";
+import { count, counted, date, exact, index, name, share } from "../format";
 import { history, instant, isByOwner, keeps, shown } from "../state";
 import { LinkDetails, Outside } from "./links";
 import { ClusterMark, Copy, Fact, Rows } from "./parts";
@@ -62,8 +62,8 @@ const COUNTED: Record<OwnerFigures["holders"], string> = { wallets: "By wallet",
 const FIGURES: [string, (of: OwnerFigures) => string][] = [
   ["Holders", (of) => count(of.number)],
   ["Top 10", (of) => share(of.top_10_share)],
-  ["Gini", (of) => number(of.gini_index)],
-  ["HHI", (of) => number(of.herfindahl_hirschman_index)],
+  ["Gini", (of) => index(of.gini_index)],
+  ["HHI", (of) => index(of.herfindahl_hirschman_index)],
   ["Nakamoto", (of) => count(of.nakamoto_coefficient)],
 ];
 

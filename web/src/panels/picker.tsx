@@ -9,6 +9,9 @@ const open = signal(false);
 const found = signal<Token[]>([]);
 const active = signal(0);
 const problem = signal("");
+/** The letters of the beginning of an address that find a wallet. */
+const FEWEST_LETTERS = 4;
+const isShort = signal(false);
 let asked = 0;
 let timer = 0;
 
@@ -74,6 +77,7 @@ export function Picker() {
             {problem.value || "No token matches all of these words."}
           </li>
         )}
+        {isShort.value && <li role="option" aria-selected="false" aria-disabled="true" class="none">Type at least {FEWEST_LETTERS} characters of a wallet’s address or label to find it.</li>}
         {(found.value[0]?.found ?? 0) > found.value.length && (
           <li role="option" aria-selected="false" aria-disabled="true" class="none">
             {found.value.length} of {found.value[0]?.found}; type more to narrow them
@@ -110,6 +114,7 @@ function look(text: string, wait = 0): void {
       const tokens = await findTokens(text);
       if (mine !== asked) return;
       [found.value, active.value, problem.value] = [tokens, 0, ""];
+      isShort.value = text.trim() !== "" && text.trim().length < FEWEST_LETTERS;
     } catch (error) {
       [found.value, problem.value] = [[], error instanceof Error ? error.message : String(error)];
     }

@@ -47,7 +47,7 @@ function HolderCard({ node }: { node: Node }) {
         {node.cluster_id !== null && <Fact name="Cluster"><ClusterMark number={node.cluster_id} /></Fact>}
         {node.degree !== null && <Fact name="Counterparties">{count(node.degree)}</Fact>}
         {node.first_activity !== null && <Fact name="First seen">{date(node.first_activity)}</Fact>}
-        {node.amount !== null && <Fact name="Amount" wide>{exact(node.amount)}</Fact>}
+        {node.amount !== null && <Fact name="Amount" wide><Exact amount={node.amount} /></Fact>}
       </dl>
       {node.is_paid_label && <p class="quiet">The label was submitted by the community.</p>}
       <p class="acts">
@@ -68,6 +68,12 @@ function HolderCard({ node }: { node: Node }) {
       )}
     </>
   );
+}
+
+/** An exact amount, with a smaller fraction. */
+function Exact({ amount }: { amount: string }) {
+  const [whole, fraction] = exact(amount).split(".");
+  return <span>{whole}{fraction && <small>.{fraction}</small>}</span>;
 }
 
 /** What the wallet got and sent of the token, in the shown links. */

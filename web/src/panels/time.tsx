@@ -1,6 +1,6 @@
 /** The time slider over all instants of the token, with a line of the score and a play button. */
 import { computed, signal } from "@preact/signals";
-import { date, seconds, share } from "../format";
+import { counted, date, scored, seconds, share } from "../format";
 import { instant, instants, place, play, playing, showPlace, SPEEDS, speed } from "../state";
 
 /** The instants that the slider covers: all, or those around a chosen place. */
@@ -49,6 +49,7 @@ export function TimeBar() {
       </button>
       <Step label="Previous date" path="M10 3 5 8l5 5" disabled={place.value === 0} onClick={() => showPlace(place.value - 1)} />
       <div class="track">
+        {at.service_score !== null && <span class="score-name" aria-hidden="true">score {scored(at.service_score)}</span>}
         <Score points={inside.map((one, index) => [part(from + index), one.service_score])} />
         <div class="marks" aria-hidden="true">
           {inside.length <= 400 &&
@@ -76,12 +77,12 @@ export function TimeBar() {
       <Step label="Next date" path="M6 3l5 5-5 5" disabled={place.value === last} onClick={() => showPlace(place.value + 1)} />
       <div class="pace">
         <select aria-label="Dates a second" value={speed.value} onChange={(event) => (speed.value = Number(event.currentTarget.value))}>
-          {SPEEDS.map((one) => <option key={one} value={one}>{one}/s</option>)}
+          {SPEEDS.map((one) => <option key={one} value={one}>{counted(one, "date")}/s</option>)}
         </select>
         {last > FEWEST && (
           <>
-            <Step label="Zoom into the time around this date" path="M3 8h10M8 3v10" disabled={to - from <= FEWEST} onClick={() => zoomBy(0.5)} />
-            <Step label="Zoom out of time" path="M3 8h10" disabled={to - from >= last} onClick={() => zoomBy(2)} />
+            <Step label="Zoom into the time around this date" path="M1 8h5M4 6l2 2-2 2M15 8h-5M12 6l-2 2 2 2M8 3v10" disabled={to - from <= FEWEST} onClick={() => zoomBy(0.5)} />
+            <Step label="Zoom out of time" path="M6 8H1M3 6 1 8l2 2M10 8h5M13 6l2 2-2 2M8 3v10" disabled={to - from >= last} onClick={() => zoomBy(2)} />
           </>
         )}
       </div>

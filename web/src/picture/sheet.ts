@@ -1,9 +1,10 @@
 /** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
 import { colours, isDark, mixed, textOn } from "../colours";
 import type { History, Instant } from "../data";
-import { brief, count, counted, cut, date, name, number, share } from "../format";
-import { arrowOf, textsOf, type Look } from "../map/brush";
-import { bounds, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
+import { brief, count, counted, cut, date, name, scored, share } from "../format";
+import { arrowOf, type Look } from "../map/brush";
+import { LABEL_PIXELS, labelsOf, middleOf, textsOf } from "../map/labels";
+import { bounds, isExcluded, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
 
 export const WIDTH = 1_400;
@@ -46,7 +47,7 @@ function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
   pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply${by}`, soft);
   pen.text([MARGIN, HEIGHT - 9], fitted(cut(of.address, 200), PANEL[2], 12), { size: 12, colour: quiet });
   const figures: [string, string, number | null][] = [
-    ["Decentralisation", number(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
+    ["Score", scored(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
     ["Top 10 groups", share(instant.top_10_adjusted), instant.top_10_adjusted],
     ["In exchanges", share(instant.cexs), instant.cexs],
     ["In contracts", share(instant.contracts), instant.contracts],
@@ -154,7 +155,7 @@ export function drawMap(pen: Pen, scene: Scene, look: Look): void {
     PANEL[0] + PANEL[2] / 2 + (x - (left + right) / 2) * scale,
     PANEL[1] + PANEL[3] / 2 + (y - (top + bottom) / 2) * scale,
   ];
-  const { ground, tint, quiet, edge, ink } = colours.value;
+  const { ground, tint, quiet, edge, ink, lone, rim } = colours.value;
   const isLit = (bubble: Bubble) => !look.chosen || look.chosen.has(bubble.id);
   if (look.tinted) {
     for (const bubble of scene.bubbles) {
@@ -182,13 +183,22 @@ export function drawMap(pen: Pen, scene: Scene, look: Look): void {
     const dim = isLit(bubble) ? quiet : mixed(ground, quiet, 0.35);
     if (node.kind === "time") pen.shape(diamond(at, radius), { fill: ground, stroke: dim, width: 1.5 });
     else if (node.kind === "magic") pen.circle(at, radius, { fill: ground, stroke: fill, width: Math.min(radius * 0.4, 2.5) }, name(node));
-    else pen.circle(at, radius, { fill, stroke: edge, width: 1 }, `${name(node)}, ${share(node.share)}`);
+    else if (isExcluded(node)) pen.circle(at, radius, { fill: ground, stroke: fill === lone ? rim : fill, width: 2 }, `${name(node)}, ${share(node.share)}`);
+    else pen.circle(at, radius, { fill, stroke: fill === lone ? rim : edge, width: 1 }, `${name(node)}, ${share(node.share)}`);
     if (bubble.id === look.ringed) pen.circle(at, radius + 4, { stroke: ink, width: 2.5 });
     if (!isLit(bubble)) continue;
     const sign = look.sign(bubble);
     const { texts, size } = textsOf(bubble, sign, radius);
     texts.forEach((text, line) =>
-      pen.text([at[0], at[1] + (line - (texts.length - 1) / 2) * size * 1.25 + size * 0.35], fitted(text, radius * 1.8, size, text === sign), { size, colour: textOn(fill), bold: text === sign, align: "middle" }),
+      pen.text([at[0], at[1] + (line - (texts.length - 1) / 2) * size * 1.25 + size * 0.35], fitted(text, radius * 1.8, size, text === sign), { size, colour: textOn(isExcluded(node) ? ground : fill), bold: text === sign, align: "middle" }),
     );
+  }
+  const discs = scene.bubbles.map((bubble) => {
+    const [x, y] = place(bubble);
+    return { bubble, x: x - PANEL[0], y: y - PANEL[1], radius: bubble.radius * scale };
+  });
+  for (const { bubble, text, ...label } of labelsOf(discs, [PANEL[2], PANEL[3]], [], look, (name) => widthOf(name, LABEL_PIXELS))) {
+    const [[x, y], [right, down]] = [place(bubble), middleOf(label, bubble.radius * scale)];
+    pen.text([x + right, y + down + LABEL_PIXELS * 0.35], text, { size: LABEL_PIXELS, colour: isLit(bubble) ? ink : quiet, align: "middle" });
   }
 }
