@@ -241,7 +241,9 @@ def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) 
     settled(page, "20260301")
     page.get_by_role("button", name="Zoom into the time around this date").click()
     assert int(slider.get_attribute("max") or 0) < last
-    expect(page.get_by_label("Dates a second").locator("option")).to_have_text(["1 date/s", "2 dates/s", "5 dates/s", "10 dates/s", "30 dates/s"])
+    expect(page.get_by_label("Dates a second").locator("option")).to_have_text(
+        ["1 date/s", "2 dates/s", "5 dates/s", "10 dates/s", "30 dates/s"]
+    )
 
 
 def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None:
