@@ -291,7 +291,7 @@ def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) 
         "Wallet that links holders",
     ):
         assert expected in texts
-    assert texts.count("1") == 3  # the number of the cluster, in each member
+    assert texts.count("cluster 1") == 3  # the number of the cluster, in each member
     corners = [len((one.get("points") or "").split()) for one in drawing.iter(f"{svg}polygon")]
     assert corners.count(3) == 7  # the arrows of six lines and of the legend
     assert corners.count(4) == 2  # the time node, and that of the legend
