@@ -1,6 +1,6 @@
 """A Dagster component: the assets of a watchlist in a project of your own, from a few lines of YAML."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -12,7 +12,7 @@ from holderlake.dagster.assets import POOL, stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
 from holderlake.dagster.checks.alerts import alert_checks
 from holderlake.dagster.checks.freshness import by_clock
-from holderlake.dagster.partitions import chain_by_day, partition_key, previous_tick
+from holderlake.dagster.partitions import chain_by_day
 from holderlake.dagster.resources import (
     WORKSPACE,
     EngineResource,
@@ -22,9 +22,8 @@ from holderlake.dagster.resources import (
     WorkspaceResource,
     workspace_of,
 )
-from holderlake.dagster.schedules import freshness_schedule
+from holderlake.dagster.schedules import due_runs, freshness_schedule
 from holderlake.dagster.warehouse import warehouse_asset
-from holderlake.healing.expected import record_tick
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings.sections.schedule import Family
 
@@ -114,7 +113,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         schedules = []
         if self.schedule:
             schedules = [
-                _daily(job, self.schedule, sorted(self.watchlist), resource),
+                _daily(job, self.schedule, resource),
                 freshness_schedule(freshness_job.name, dg.DefaultScheduleStatus.STOPPED),
             ]
         return dg.Definitions(
@@ -145,11 +144,8 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         )
 
 
-def _daily(job: Any, cron: str, chains: Sequence[str], resource: str) -> dg.ScheduleDefinition:
-    """Return a schedule that runs a job for the day of each tick, once for each chain.
-
-    It records in the workspace, the resource ``resource``, which instants are due.
-    """
+def _daily(job: Any, cron: str, resource: str) -> dg.ScheduleDefinition:
+    """Return the schedule of a job: ``due_runs`` of the workspace, which is the resource ``resource``."""
 
     @dg.schedule(
         name=f"{job.name}_daily",
@@ -158,11 +154,7 @@ def _daily(job: Any, cron: str, chains: Sequence[str], resource: str) -> dg.Sche
         execution_timezone="UTC",
         required_resource_keys={resource},
     )
-    def daily(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
-        tick = context.scheduled_execution_time.replace(tzinfo=None)
-        record_tick(workspace_of(context, resource), previous_tick(cron, tick), tick)
-        for chain in chains:
-            key = partition_key(chain, tick)
-            yield dg.RunRequest(run_key=f"{job.name} {key}", partition_key=key)
+    def daily(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        yield from due_runs(context, workspace_of(context, resource), cron)
 
     return daily

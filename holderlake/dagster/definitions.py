@@ -69,13 +69,14 @@ def application(
     days = CHAIN_BY_DAY if workspace else chain_by_day(start=first_day(settings, utc_now().date()))
     declared = default_assets(settings) if assets is None else assets
     checks = default_checks(settings) if asset_checks is None else asset_checks
+    jobs = all_jobs(settings)
     declared_resources = default_resources(settings) if resources is None else resources
     return Definitions(
         assets=_with_versions(declared, settings, days),
         asset_checks=checks,
-        jobs=all_jobs(settings),
+        jobs=jobs,
         schedules=all_schedules(settings),
-        sensors=all_sensors(settings),
+        sensors=all_sensors(settings, [job.name for job in jobs]),
         resources={**declared_resources, **({"workspace": workspace} if workspace else {})},
         # each run has its own process; a process per step would add 2.6 s for each
         executor=in_process_executor,

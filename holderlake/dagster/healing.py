@@ -34,7 +34,6 @@ from holderlake.alerts.notices import (
     schedule_paused,
 )
 from holderlake.contract.times import from_unix
-from holderlake.dagster.backfill import BACKFILL, PLAN
 from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
 from holderlake.dagster.failures import (
     ENDPOINT_TAG,
@@ -45,10 +44,9 @@ from holderlake.dagster.failures import (
     attempts_of,
     last_results,
 )
-from holderlake.dagster.followers import FOLLOW
-from holderlake.dagster.jobs import ALERTS, CHECKS, FRESHNESS, INGEST, RETENTION, TRANSFERS
+from holderlake.dagster.jobs import INGEST, TRANSFERS
 from holderlake.dagster.partitions import partition_key
-from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
+from holderlake.dagster.processes import end_run, is_of_home, runs_without_process
 from holderlake.dagster.schedules import LIMITS
 from holderlake.dagster.transfers import is_imported
 from holderlake.dagster.versions import watch
@@ -62,7 +60,6 @@ from holderlake.settings import Settings
 from holderlake.units import counted
 from holderlake.workspace import Workspace
 
-_JOBS: Final = (ALERTS, BACKFILL, CHECKS, FOLLOW, FRESHNESS, INGEST, PLAN, RETENTION, TRANSFERS, ASSET_JOB)
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which its own runs may not be launched yet."""
 _OVERLAP: Final = timedelta(minutes=5)
@@ -70,13 +67,16 @@ _KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key"})
 _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
-def healing_sensors(settings: Settings) -> list[SensorDefinition]:
-    """Return the sensors that repair automatically, and the sensor that reports failures."""
+def healing_sensors(settings: Settings, jobs: Collection[str]) -> list[SensorDefinition]:
+    """Return the sensors that repair automatically, and the sensor that reports failures.
+
+    ``jobs`` are the names of the jobs whose runs they end and report.
+    """
     transfers = [_transfers_sensor(settings)] if settings.node_chains else []
-    return [_dead_runs_sensor(), _healing_sensor(settings), *transfers, _notices_sensor()]
+    return [_dead_runs_sensor(jobs), _healing_sensor(settings), *transfers, _notices_sensor(jobs)]
 
 
-def _dead_runs_sensor() -> SensorDefinition:
+def _dead_runs_sensor(jobs: Collection[str]) -> SensorDefinition:
     """Return the sensor that ends a run if it has no process at two consecutive ticks."""
 
     @sensor(
@@ -87,7 +87,7 @@ def _dead_runs_sensor() -> SensorDefinition:
     )
     def dead_runs(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         home = workspace.settings.home
-        run_ids = runs_without_process(context.instance, home, _JOBS)
+        run_ids = runs_without_process(context.instance, home, jobs)
         run_ids_before = json.loads(context.cursor or "[]")
         ended = [run for run in run_ids if run in run_ids_before and end_run(context.instance, home, run)]
         context.update_cursor(json.dumps([run for run in run_ids if run not in run_ids_before]))
@@ -180,7 +180,7 @@ def _past_schedule(workspace: Workspace, ticks: str) -> Expected | SkipReason:
     return schedule if workspace.now() >= schedule.until + _GRACE else SkipReason("the schedule's runs are starting")
 
 
-def _notices_sensor() -> SensorDefinition:
+def _notices_sensor(jobs: Collection[str]) -> SensorDefinition:
     """Return the sensor that reports failures. Its ticks send the notices, as Dagster's sensors for failed runs do.
 
     A run that sends them would wait in the queue behind the runs that it reports, or not start at all. A tick may take
@@ -197,7 +197,7 @@ def _notices_sensor() -> SensorDefinition:
         now = datetime.now(UTC)
         since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
         new_notices = [
-            *_failures(context.instance, workspace, since),
+            *_failures(context.instance, workspace, since, jobs),
             *_failed_requests(context.instance, workspace, since),
             *_paused(workspace),
         ]
@@ -270,8 +270,12 @@ def _report_given_up(workspace: Workspace, choice: Choice) -> None:
         )
 
 
-def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
-    """Yield a notice for each run of this home that failed since a time, unless the run is repeated automatically.
+def _failures(
+    instance: DagsterInstance, workspace: Workspace, since: datetime, jobs: Collection[str]
+) -> Iterator[Notice]:
+    """Yield a notice for each run of these jobs and this home that failed since a time.
+
+    A run that is repeated automatically has none.
 
     A run that could not send alerts has none: sending the notice would fail too, and make the next one.
     """
@@ -280,7 +284,7 @@ def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) 
         run = record.dagster_run
         error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
         will_repeat = REPETITION_TAG in run.tags or run.tags.get("dagster/will_retry") == "true"
-        if run.job_name not in _JOBS or error == NOT_DELIVERED or not is_of_home(run, workspace.settings.home):
+        if run.job_name not in jobs or error == NOT_DELIVERED or not is_of_home(run, workspace.settings.home):
             continue
         if error in _KEY_ERRORS:
             yield key_refused(error, run.run_id, at)

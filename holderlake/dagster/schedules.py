@@ -68,22 +68,30 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
     def daily(
         context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        previous, tick = _ticks(settings, context)
-        chains = sorted(workspace.settings.watchlist)
-        watch(context.instance, workspace.settings.watchlist, chains)
-        record_tick(workspace, previous, tick)
-        if paused := waiting_schedule(workspace):
-            yield SkipReason(str(paused))
-            return
-        for day in due_days(tick, previous, settings.schedule.offsets):
-            if settings.schedule.excludes(day):
-                continue
-            for chain in chains:
-                key = partition_key(chain, day)
-                # a day of several instants may have a run after each of them
-                yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
+        watch(context.instance, workspace.settings.watchlist, workspace.settings.watchlist)
+        yield from due_runs(context, workspace, settings.schedule.cron)
 
     return daily
+
+
+def due_runs(context: ScheduleEvaluationContext, workspace: Workspace, cron: str) -> Iterator[RunRequest | SkipReason]:
+    """Record which instants are due at a tick, and yield a run for each watched chain and day with one of them.
+
+    ``cron`` is that of the schedule. While the schedule is paused there is a skip reason instead of runs.
+    """
+    previous, tick = _ticks(cron, context)
+    schedule_settings = workspace.settings.schedule
+    record_tick(workspace, previous, tick)
+    if paused := waiting_schedule(workspace):
+        yield SkipReason(str(paused))
+        return
+    for day in due_days(tick, previous, schedule_settings.offsets):
+        if schedule_settings.excludes(day):
+            continue
+        for chain in sorted(workspace.settings.watchlist):
+            key = partition_key(chain, day)
+            # a day of several instants may have a run after each of them
+            yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
 
 
 def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
@@ -102,7 +110,7 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
     def daily_transfers(
         context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest]:
-        previous, tick = _ticks(settings, context)
+        previous, tick = _ticks(settings.schedule.cron, context)
         context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
         record_transfers_tick(workspace, previous, tick)
         yesterday = tick - timedelta(days=1)
@@ -124,7 +132,7 @@ def _at_cron(settings: Settings, name: str, job: str, description: str) -> Calla
     )
 
 
-def _ticks(settings: Settings, context: ScheduleEvaluationContext) -> tuple[datetime, datetime]:
+def _ticks(cron: str, context: ScheduleEvaluationContext) -> tuple[datetime, datetime]:
     """Return the tick before the present one, and the present one (naive UTC)."""
     tick = context.scheduled_execution_time.replace(tzinfo=None)
-    return previous_tick(settings.schedule.cron, tick), tick
+    return previous_tick(cron, tick), tick

@@ -10,7 +10,7 @@ A sensor looks and launches; the job that it launches does the work. Two do a pa
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ from holderlake.dagster.followers import followers_sensor
 from holderlake.dagster.healing import healing_sensors
 from holderlake.dagster.jobs import ALERTS
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
+from holderlake.dagster.processes import ASSET_JOB
 from holderlake.dagster.versions import watch
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS, chain_ids
@@ -47,8 +48,11 @@ _EVALUATE_EVERY: Final = timedelta(minutes=15)
 """Interval of evaluating the alert rules by time, because no load reports late data."""
 
 
-def all_sensors(settings: Settings) -> list[SensorDefinition]:
-    """Return all sensors. The sensors for paused backfills and alerts run only if the settings enable them."""
+def all_sensors(settings: Settings, jobs: Collection[str]) -> list[SensorDefinition]:
+    """Return all sensors. The sensors for paused backfills and alerts run only if the settings enable them.
+
+    ``jobs`` are the names of all jobs. The sensors of ``healing`` watch their runs, and those without a job's name.
+    """
     automation = AutomationConditionSensorDefinition(
         "warehouse_automation",
         target=AssetSelection.assets("warehouse"),
@@ -62,7 +66,7 @@ def all_sensors(settings: Settings) -> list[SensorDefinition]:
         _alerts_sensor(settings),
         automation,
         *([followers_sensor(settings)] if settings.node_chains else []),
-        *healing_sensors(settings),
+        *healing_sensors(settings, {*jobs, ASSET_JOB}),
     ]
 
 

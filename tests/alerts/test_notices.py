@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dagster import AssetCheckSeverity, DagsterInstance, DagsterRunStatus, SkipReason, build_sensor_context, job, op
+from dagster import (
+    AssetCheckSeverity,
+    DagsterInstance,
+    DagsterRunStatus,
+    GraphDefinition,
+    SkipReason,
+    build_sensor_context,
+    job,
+    op,
+)
 
 from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import REQUESTS
@@ -85,6 +94,16 @@ def test_a_failed_run_is_reported_once_by_log_and_webhook(
     assert post.content["data"]["evidence"]["run_id"] == run
     (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
     assert "a text of the provider" not in record.getMessage() + str(post.content)
+
+
+def test_a_failed_run_of_each_job_is_reported(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    names = {declared.name for declared in build_defs(workspace).jobs or []}
+    for name in names:
+        _fail(instance, "malformed_answer", GraphDefinition(name=name, node_defs=[fail]).to_job())
+    _tick(workspace, instance)
+    assert {post.content["data"]["evidence"]["job"] for post in receiver.posts} == names
 
 
 def test_repeated_foreign_and_undelivered_runs_are_not_reported(

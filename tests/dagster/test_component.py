@@ -16,7 +16,9 @@ from dagster import ComponentTree, Definitions, build_schedule_context
 
 from holderlake.dagster import HolderlakeComponent
 from holderlake.healing.expected import expected
+from holderlake.healing.paused import pausing
 from holderlake.lake.lake import Lake
+from holderlake.provider.errors import CreditsExhausted
 from holderlake.warehouse.warehouse import Warehouse
 from tests.real import missing
 
@@ -107,17 +109,37 @@ def test_a_component_has_the_checks_of_its_tables(tmp_path: Path) -> None:
 
 def test_the_schedule_of_a_component_records_which_instants_are_due(tmp_path: Path) -> None:
     defs = _holders(tmp_path)
-    resources = dict(defs.resources or {})
-    daily = defs.resolve_schedule_def("onchain_ingest_daily")
-    at = datetime(2026, 5, 2, 0, 30, tzinfo=UTC)
-    repository = defs.get_repository_def()
-    with build_schedule_context(scheduled_execution_time=at, resources=resources, repository_def=repository) as context:
-        requests = daily.evaluate_tick(context).run_requests or []
-    assert [request.partition_key for request in requests] == ["eth|2026-05-02"]
-    with closing(resources["onchain_workspace"].open()) as workspace:
+    assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == ["eth|2026-05-02"]
+    with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
         recorded = expected(workspace)
     assert recorded is not None
     assert recorded.instants == {"eth": [datetime(2026, 5, 2)]}
+
+
+def test_the_schedule_of_a_component_fetches_each_instant_of_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDERLAKE_SCHEDULE__OFFSETS", '["00:00", "12:00"]')
+    assert _requested(_holders(tmp_path), datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == [
+        "eth|2026-05-01",
+        "eth|2026-05-02",
+    ]
+
+
+def test_the_schedule_of_a_component_waits_without_credits(tmp_path: Path) -> None:
+    defs = _holders(tmp_path)
+    with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
+        pausing(workspace)(CreditsExhausted("used up"))
+    assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == []
+
+
+def _requested(defs: Definitions, tick: datetime) -> list[str | None]:
+    """The partitions that the schedule asks for at a tick."""
+    daily = defs.resolve_schedule_def("onchain_ingest_daily")
+    with build_schedule_context(
+        scheduled_execution_time=tick, resources=dict(defs.resources or {}), repository_def=defs.get_repository_def()
+    ) as context:
+        return [request.partition_key for request in daily.evaluate_tick(context).run_requests or []]
 
 
 def _holders(home: Path) -> Definitions:
