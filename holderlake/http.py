@@ -14,7 +14,9 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from functools import cache
+from math import isfinite
 from typing import Final, Literal
 
 import aiohttp
@@ -22,6 +24,8 @@ import httpx
 import stamina.instrumentation
 from stamina.instrumentation import RetryDetails
 from yarl import URL
+
+from holderlake.contract.times import as_utc, utc_now
 
 Transport = Literal["aiohttp", "httpx"]
 """Transport of ``httpx.AsyncClient``: ``AiohttpTransport``, or the default of httpx."""
@@ -351,6 +355,28 @@ class _Body(httpx.AsyncByteStream):
 def _httpx_error(error: Exception) -> httpx.TransportError:
     kind = next((ours for theirs, ours in _ERRORS if isinstance(error, theirs)), httpx.ReadError)
     return kind(str(error) or type(error).__name__)
+
+
+def retry_after(text: str | None) -> float | None:
+    """Return the wait of a header ``Retry-After`` (seconds or an HTTP date) in seconds; None if it cannot be read."""
+    if text is None:
+        return None
+    seconds = header_number(text)
+    if seconds is None:
+        try:
+            seconds = (as_utc(parsedate_to_datetime(text)) - utc_now()).total_seconds()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    return max(0.0, seconds)
+
+
+def header_number(text: str) -> float | None:
+    """Return the number that a header has; None if it has none, or not a finite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
 
 
 def log_retries() -> None:

@@ -17,7 +17,7 @@ LIBRARY = {
     "extras": set(),
     "signals": set(),
     "storage": {"contract"},
-    "http": set(),
+    "http": {"contract"},
     "console": {"contract"},
     "settings": {"contract"},
     "archive": {"contract", "storage"},

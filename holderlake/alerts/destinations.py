@@ -25,7 +25,7 @@ from pydantic import SecretStr
 
 from holderlake.alerts.rules import Alert
 from holderlake.contract.times import to_unix, utc_now
-from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport, log_retries
+from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport, log_retries, retry_after
 from holderlake.settings import Settings
 
 LOGGER: Final = logging.getLogger("holderlake.alerts")
@@ -229,7 +229,7 @@ def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
 
 
 def _refusal(response: HttpResponse) -> NotDelivered | None:
-    status, wait_text = response.status, response.headers.get("retry-after", "")
+    status = response.status
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
@@ -240,10 +240,8 @@ def _refusal(response: HttpResponse) -> NotDelivered | None:
         )
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "unknown status"
     is_transient = status >= 500 or status in _WORTH_A_RETRY
-    retry_after = float(wait_text) if wait_text.isdigit() else None
-    return NotDelivered(
-        f"the webhook answers HTTP {status} ({phrase})", is_transient=is_transient, retry_after=retry_after
-    )
+    seconds = retry_after(response.headers.get("retry-after"))
+    return NotDelivered(f"the webhook answers HTTP {status} ({phrase})", is_transient=is_transient, retry_after=seconds)
 
 
 def _wait_before_retry(error: Exception) -> bool | float:

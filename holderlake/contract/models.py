@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -36,6 +36,7 @@ from pydantic_core import PydanticCustomError
 
 from holderlake.contract.chains import CHAIN_ID_PATTERN, address_of_token_id, normalise_address
 from holderlake.contract.fields import ESSENTIAL, Column, Kind
+from holderlake.contract.times import as_utc
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
 _LONGEST_FRACTION = 400
@@ -125,7 +126,7 @@ def _finite(value: Any) -> Any:
 
 def _utc(value: datetime | None) -> datetime | None:
     """Return a date-time in UTC without a zone; None stays None. A date-time without a zone is in UTC already."""
-    return value.astimezone(UTC).replace(tzinfo=None) if value is not None and value.tzinfo else value
+    return None if value is None else as_utc(value)
 
 
 Amount = Annotated[Decimal, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]

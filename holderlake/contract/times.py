@@ -24,6 +24,11 @@ def from_unix(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
+def as_utc(when: datetime) -> datetime:
+    """Return a time in UTC, without zone. A time without zone is one in UTC already."""
+    return when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when
+
+
 def to_unix(instant: datetime) -> int:
     """Return unix seconds of an instant, rounded down."""
     aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
@@ -51,9 +56,7 @@ def parse_when(text: str) -> datetime:
             f"{text!r} is not a time; give an ISO date (2026-11-20), a date-time (2026-11-20T12:00:00), "
             "unix seconds (1795132800) or 'now'"
         ) from error
-    if parsed.tzinfo is not None:
-        parsed = parsed.astimezone(UTC).replace(tzinfo=None)
-    return parsed.replace(microsecond=0)
+    return as_utc(parsed).replace(microsecond=0)
 
 
 def parse_end(text: str) -> datetime:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from typing import Final, TypeAlias
 
 from dagster import DagsterInstance
 
 from holderlake.backfill.scope import LeftOut, left_out_by_settings
-from holderlake.contract.times import partition_text, utc_now
+from holderlake.contract.times import as_utc, partition_text, utc_now
 from holderlake.ingest.run import cancelling, check_before_run, ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.maintenance.repair import repair_before_run
@@ -132,7 +132,7 @@ def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
     run, record = instance.get_run_by_id(run_id), instance.get_run_record_by_id(run_id)
     if run is not None and _RETRY_TAG in run.tags and _FIRST_RUN_TAG in run.tags:
         record = instance.get_run_record_by_id(run.tags[_FIRST_RUN_TAG]) or record
-    return record.create_timestamp.astimezone(UTC).replace(tzinfo=None) if record else utc_now()
+    return as_utc(record.create_timestamp) if record else utc_now()
 
 
 def lacks_tokens(run_tokens: Sequence[str], results: Iterable[PartitionResult]) -> bool:

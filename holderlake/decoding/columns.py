@@ -8,7 +8,7 @@ values one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from math import isfinite
 from typing import Final
@@ -20,6 +20,7 @@ from msgspec import Raw
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
+from holderlake.contract.times import as_utc
 
 FIRST_SECOND: Final = -62_135_596_800
 """Unix seconds of the first instant of year 1."""
@@ -169,6 +170,6 @@ def instant_of(text: str) -> datetime:
     """
     try:
         instant = datetime.fromisoformat(text.strip())
-        return instant.astimezone(UTC).replace(tzinfo=None) if instant.tzinfo else instant
+        return as_utc(instant)
     except OverflowError as error:
         raise ValueError(f"the date-time {text!r} is outside the years 1 to 9999") from error

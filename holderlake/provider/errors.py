@@ -41,7 +41,8 @@ from typing import Any, ClassVar, Final, Literal
 from holderlake.contract.errors import ERROR_KINDS, error_code, error_detail
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import AddressesMetadataRequest, AddressMetadataRequest
-from holderlake.provider.rate_limit_answers import limit_of, retry_after, seconds_until_reset
+from holderlake.http import retry_after
+from holderlake.provider.rate_limit_answers import limit_of, seconds_until_reset
 
 CUSTOM_PLAN_ENDPOINTS: Final = frozenset({AddressMetadataRequest.endpoint, AddressesMetadataRequest.endpoint})
 """Endpoints of custom plans. Only for these, HTTP 403 without an error code of the contract means ``plan_required``."""

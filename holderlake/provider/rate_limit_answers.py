@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from math import isfinite
 from typing import Final, Literal
 
-from holderlake.contract.times import utc_now
+from holderlake.contract.times import as_utc, utc_now
+from holderlake.http import header_number, retry_after
 
 Limit = Literal["rate_limited", "credits_exhausted", "limit_reached"]
 """Meaning of a refusal. ``limit_reached``: the answer does not say whether rate or credits are the reason."""
@@ -61,16 +60,6 @@ def seconds_until_reset(headers: Mapping[str, str]) -> float | None:
     return max((seconds for seconds in _waits(headers)), default=None)
 
 
-def retry_after(text: str | None) -> float | None:
-    """Return the wait of a ``Retry-After`` header (seconds or a date) in seconds; None if it cannot be read."""
-    if text is None:
-        return None
-    seconds = _number(text)
-    if seconds is None:
-        seconds = _seconds_until(text)
-    return None if seconds is None else max(0.0, seconds)
-
-
 def _waits(headers: Mapping[str, str]) -> Iterator[float]:
     wait_seconds = retry_after(headers.get("retry-after"))
     if wait_seconds is not None:
@@ -90,7 +79,7 @@ def _reset(text: str) -> float | None:
 
     Headers hold seconds, a unix time in seconds or milliseconds, a date, or a text such as ``1m30s``.
     """
-    number = _number(text)
+    number = header_number(text)
     if number is not None:
         if number >= 1_000 * _OLDEST_CLOCK:
             number /= 1_000
@@ -104,28 +93,8 @@ def _reset(text: str) -> float | None:
         when = datetime.fromisoformat(text.strip())
     except ValueError:
         return retry_after(text)
-    return max(0.0, (_naive(when) - utc_now()).total_seconds())
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if isfinite(number) else None
-
-
-def _seconds_until(text: str) -> float | None:
-    """Return the seconds from now until an HTTP date; None if the text is not one."""
-    try:
-        return (_naive(parsedate_to_datetime(text)) - utc_now()).total_seconds()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
-def _naive(when: datetime) -> datetime:
-    return when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when
+    return max(0.0, (as_utc(when) - utc_now()).total_seconds())
 
 
 def _is_zero(text: str | None) -> bool:
-    return text is not None and _number(text) is not None and float(text) <= 0
+    return text is not None and header_number(text) is not None and float(text) <= 0

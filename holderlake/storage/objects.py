@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from holderlake import extras
+from holderlake.contract.times import as_utc
 from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.locks import locked
 
@@ -216,7 +217,7 @@ class Bucket:
         with self._explained("read"):
             for page in obstore.list(self.store, prefix.rstrip("/") or None, offset=after_name or None):
                 for meta in page:
-                    changed = meta["last_modified"].astimezone(UTC).replace(tzinfo=None)
+                    changed = as_utc(meta["last_modified"])
                     yield Listed(meta["path"], _plain(meta["e_tag"]), meta["size"], changed)
 
     def delete(self, names: Iterable[str]) -> None:

@@ -81,6 +81,15 @@ def test_transient_failures_are_retried_under_the_same_key(receiver: Receiver, s
     assert receiver.posts[0].body == receiver.posts[1].body
 
 
+@pytest.mark.parametrize("wait", ["86400", "Fri, 01 Jan 2100 00:00:00 GMT"])
+def test_a_long_wait_that_the_receiver_asks_for_is_left_to_a_later_delivery(receiver: Receiver, wait: str) -> None:
+    receiver.statuses, receiver.headers = [429], {"Retry-After": wait}
+    with pytest.raises(NotDelivered, match="HTTP 429") as refused:
+        webhook(receiver).send(ALERT, NOW)
+    assert refused.value.is_transient
+    assert len(receiver.posts) == 1
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 410])
 def test_a_refusal_is_not_retried(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status]

@@ -194,6 +194,8 @@ FAILURES: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "error 500": lambda handler: send(handler, b"<html>sorry</html>", 500),
     "error 503": lambda handler: send(handler, b"", 503, Retry_After="0"),
     "error 429": lambda handler: send(handler, b"", 429, Retry_After="0"),
+    "a wait until a past date": lambda handler: send(handler, b"", 503, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT"),
+    "a wait in unknown digits": lambda handler: send(handler, b"", 503, Retry_After="\u00b2"),
     "a page": lambda handler: send(handler, b"<html>welcome</html>"),
     "an answer without id": lambda handler: send(handler, [{"jsonrpc": "2.0", "id": None, "result": "0x1"}]),
     "too many requests": lambda handler: send(

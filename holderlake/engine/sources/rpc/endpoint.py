@@ -27,7 +27,7 @@ from holderlake.engine.sources.rpc.errors import (
     shortened,
 )
 from holderlake.engine.sources.rpc.messages import Call, chain_id, number
-from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport, retry_after
 
 TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -165,22 +165,20 @@ class Endpoint:
         else:
             if 200 <= response.status < 300:
                 return response.content
-            retry_after = response.headers.get("retry-after")
-            failure = self._http_error(response.status, retry_after, response.content, is_divisible)
+            seconds = retry_after(response.headers.get("retry-after"))
+            failure = self._http_error(response.status, seconds, response.content, is_divisible)
         raise failure
 
-    def _http_error(self, status: int, retry_after: str | None, raw: bytes, is_divisible: bool) -> RpcError:
+    def _http_error(self, status: int, seconds: float | None, raw: bytes, is_divisible: bool) -> RpcError:
         fault = _fault_in(raw)
         if is_divisible and status in TOO_LARGE:
             return TooLarge(f"{self.host} answers with HTTP status {status}")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            return Unavailable(
-                f"{self.host} limits the rate of requests; wait, or add an endpoint", seconds_of(retry_after)
-            )
+            return Unavailable(f"{self.host} limits the rate of requests; wait, or add an endpoint", seconds)
         if fault is not None:
             return error_from(self.host, fault.code, fault.words, is_divisible=is_divisible)
         advice = "; check the address and the key of this endpoint" if status in _KEY_REFUSED else ""
-        return Unavailable(f"{self.host} answers with HTTP status {status}{advice}", seconds_of(retry_after))
+        return Unavailable(f"{self.host} answers with HTTP status {status}{advice}", seconds)
 
     def _replies(self, raw: bytes, expected: int, is_divisible: bool) -> dict[Any, _Reply]:
         try:
@@ -257,8 +255,3 @@ def _checked(url: SecretStr) -> httpx.URL:
             "example http://127.0.0.1:8545"
         )
     return address
-
-
-def seconds_of(text: str | None) -> float | None:
-    """Return the seconds of a header ``Retry-After``; None if it has none."""
-    return float(text) if text and text.isdigit() else None

@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from holderlake.engine.sources.rpc.endpoint import TOO_LARGE, Endpoint, seconds_of
+from holderlake.engine.sources.rpc.endpoint import TOO_LARGE, Endpoint
 from holderlake.engine.sources.rpc.errors import InvalidAnswer, Refused, RpcError, TooLarge, Unavailable, shortened
 from holderlake.engine.sources.rpc.messages import Call, Header, Log, number
 from holderlake.engine.sources.rpc.node import Node
@@ -166,13 +166,12 @@ class Portal(Endpoint):
         dataset = httpx.URL(self._address)
         return str(dataset.copy_with(path=f"{dataset.path.rstrip('/')}/{name}"))
 
-    def _http_error(self, status: int, retry_after: str | None, raw: bytes, is_divisible: bool) -> RpcError:
+    def _http_error(self, status: int, seconds: float | None, raw: bytes, is_divisible: bool) -> RpcError:
         text = f"{self.host} answers with HTTP status {status}: {shortened(raw.decode('utf-8', 'replace'))}"
         if status in _REFUSING:
             return Refused(f"{text}; check the dataset's address and the blocks")
         if is_divisible and status in TOO_LARGE:
             return TooLarge(text)
-        seconds = seconds_of(retry_after)
         if seconds is None and status == HTTPStatus.TOO_MANY_REQUESTS:
             seconds = _RATE_SECONDS
         return Unavailable(text, seconds)
