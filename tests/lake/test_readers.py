@@ -5,7 +5,8 @@ Each also has the text ``timestamp`` of the folders; the typed instant is ``as_o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -60,6 +61,14 @@ def rows(table: str, chain: str, day: datetime, subject: str) -> pa.Table:
         build(TABLES[table], [{name: value for name, value in row.items() if name != "fetched_at"}], FETCHED_AT)
         for row in (full, least)
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark_ends_with_its_tests() -> Iterator[None]:
+    """PySpark gives an open session to whoever asks for one, also if they name another cluster."""
+    yield
+    if "pyspark" in sys.modules and (session := sys.modules["pyspark.sql"].SparkSession.getActiveSession()):
+        session.stop()
 
 
 def of_spark(folder: Path) -> pa.Table:
