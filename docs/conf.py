@@ -39,6 +39,7 @@ _NAVIGATION: Final = {
         "Change it": ["design", "decisions"],
     },
     "tables": {"": ["tables/*"]},
+    "sql": {"": ["sql/*"]},
     "decisions": {"": ["decisions/*"]},
 }
 """The pages below a page, by heading. A page that is nowhere here fails the build."""

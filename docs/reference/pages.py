@@ -22,14 +22,13 @@ from pydantic_core import PydanticUndefined
 from docs.reference.page_types import page_types
 from docs.reference.plots import plots
 from docs.reference.python_api import python_page
+from docs.reference.sql_pages import SUBJECTS, sql_page, subject_page
 from docs.reference.tables import ALL_TABLES, overview, table_page
-from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
 from holderlake.engine.sources.files.mapping import FAILED, PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.settings.declared import COMMON, Setting, declared_settings, is_section, sections_below
-from holderlake.warehouse.schema import Query, queries
 from holderlake.warehouse.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1]
@@ -62,109 +61,6 @@ A duration is a number and s, m, h, d or w, such as `30s`, `24h` or `7d`. A size
 
 None is required. Most people set some of these; all settings follow by what you decide with them.
 
-"""
-
-_SQL_HEAD: Final = """\
-# SQL: views and macros
-
-`holderlake sql` queries the warehouse read-only. Any DuckDB client from 1.5 on can open `warehouse.duckdb`
-([connect your tools](connect.md)). [Questions](questions.md) has twenty examples with their answers and plots.
-
-**Names.** In addition to the [tables](tables.md) there are, for each of `tokens`, `holders`, `maps`, `map_nodes`,
-`grouped_transfers`, `clusters` and `cluster_members`:
-
-| name | rows |
-|---|---|
-| `latest_holders` | each token's newest partition |
-| `holders_as_of(t)` | each token's newest partition at or before `t` |
-| `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
-
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. All sessions are
-in UTC on every machine; [other clients](connect.md) set it first. A date alone names the complete day:
-as of a date means as of its end; a period begins with its first day and, in `holder_changes`, ends with its last.
-`until` of `flows` is the first day that no longer counts. Macros as of a time answer with the newest data at or before
-it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more than `sql.as_of_warning`
-of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
-
-**Lists have an end.** `holder_lists` says of each list of holders whether it is complete (`is_complete`), how many
-holders the token has then (`holders_total`), and else the most that an address outside of it can have
-(`unlisted_at_most`). `holder_changes`, `holder_overlap` and `holding_periods` are null, or show a bound, where a full
-list does not know. Maps with other request options are other series: `series` in `concentration_history` and
-`map_series`.
-
-**All holders** of a token of your store are in `balances_at`, with exact balances at the end of any second. See
-[all holders without lists](#all-holders-without-lists).
-
-**Addresses** in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its
-newest answer has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns:
-`sum(amount)` is right for most tokens, `exact_total(amount, amount_exact)` for all; `ORDER BY exact_number(amount,
-amount_exact)` orders amounts of any size. Columns of address details (`is_cex`, `label`, …) are null in `holders` if
-details were not requested; `special_addresses` collects them from all tables.
-
-**Readers never wait, and never see half a load.** A load writes a copy of the file and renames it: a reader that has
-the old file open continues with it, and the next reader sees everything that was loaded. A killed load changes nothing.
-Loads are idempotent: a partition that was written again replaces its rows. Rows are ordered by month, chain, token and
-instant, so the file is small, and a query about a token or a time is fast. Each table's comment names its key; each
-load counts rows that share one.
-
-## From Python
-
-```python
-import holderlake
-
-holderlake.open_warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
-holderlake.open_warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
-holderlake.open_warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
-holderlake.open_lake().pandas("FROM concentration_history")
-```
-
-Run it in the folder of `holderlake.toml`, or name the file: `open_warehouse("data/warehouse.duckdb")`. Amounts are
-exact, and whole numbers stay whole.
-
-## All holders without lists
-
-For tokens of your store, the balances of all addresses at the end of any second need no list and no credits. Macros
-take a token's address or symbol.
-
-```sql
--- the largest holders at a second
-FROM balances_at('FERN', '2025-12-31T12:00:00Z') ORDER BY amount DESC LIMIT 10;
--- everyone who entered, left or changed between two instants
-SELECT address, earlier.amount AS before, later.amount AS after
-FROM balances_at('FERN', '2025-06-01') AS earlier
-FULL JOIN balances_at('FERN', '2025-12-31') AS later USING (chain, token_address, address)
-WHERE later.raw_amount IS DISTINCT FROM earlier.raw_amount;
--- holders of both tokens
-SELECT count(*)
-FROM balances_at('FERN', '2025-12-31') SEMI JOIN balances_at('KELP', '2025-12-31') USING (chain, address);
--- how many holders there were, and what one address did
-FROM holder_counts('FERN') ORDER BY day;
-FROM balance_history('0x77107a2772361564a9c0a5461bce8fac01d211a8', 'FERN') ORDER BY block_time;
--- who holds an item of an NFT
-FROM item_owner_at('GMOTH', 1, '2025-12-31');
-```
-
-An address without a row holds nothing then: no figure is cut off by a limit. The macros read the store's transfers,
-opening balances and corrections as of the last load, of the one token only. A load writes the balances of new transfers
-as Parquet files in the folder `warehouse.duckdb.transfers`: about 24 bytes for each change of a balance. Any DuckDB
-that opens the warehouse, and `holderlake lake views`, read them. Missing transfers make balances wrong or negative: see
-[are my transfers complete](sources.md#are-my-transfers-complete), and `verified` for tokens that change balances
-without transfers.
-
-## Without the warehouse
-
-`holderlake lake views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
-Parquet files, for any DuckDB: `duckdb -init lake.sql`. It sets the session's time zone to UTC. It shows the partitions
-that are committed when it is read; read it again to see later ones. While a partition is written, a query may see only
-a part of it; the warehouse never does.
-
-A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
-read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
-the damaged files on standard error, and leaves their partitions out too. `holderlake home rebuild --damaged` repairs
-them at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script
-in each session and each cursor.
-
-Other programs open a table's folder: see [connect your tools](connect.md#parquet-files).
 """
 
 _COMMANDS_HEAD: Final = """\
@@ -259,11 +155,6 @@ def _preset(preset: Preset) -> str:
     return "\n\n".join(paragraphs)
 
 
-def sql_page() -> str:
-    """Return the page of all views and macros with their columns."""
-    return _SQL_HEAD + "".join(_query(query) for query in queries())
-
-
 def with_answers(page: str, query: Callable[[str], pa.Table]) -> str:
     """Return a page with the rows of each query below it, in place of older ones."""
     bare = re.sub(r"(?<=```\n)\n(?:\|.*\n)+", "", page)
@@ -289,28 +180,12 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "sql.md": sql_page,
+    **{f"sql/{subject.name}.md": partial(subject_page, subject) for subject in SUBJECTS},
     "formats.md": formats_page,
     "python.md": python_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
     "../web/src/columns.ts": page_types,
 }
-
-
-def _query(query: Query) -> str:
-    about, example = (" ".join(part.split()) for part in query.comment.split("Example:"))
-    return f"\n## {query.signature}\n\n{about}\n\n```sql\n{example}\n```\n{_columns(query)}"
-
-
-def _columns(query: Query) -> str:
-    if query.kind == "MACRO":
-        return ""
-    if query.snapshot_of:
-        more = ", and `known_until`" if query.name.startswith("replaced_") else ""
-        if query.kind == "MACRO TABLE":
-            more = ", and `requested`, `days_earlier` and `is_outdated` of [answered_as_of](#answered_as_ofof_family-t)"
-        return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md){more}.\n"
-    rows = (f"| `{one.name}` | {one.type} | {one.meaning} |\n" for one in view_columns()[query.name])
-    return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
 def _settings(model: type[BaseModel], path: tuple[str, ...], names: Collection[str] | None = None) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from docs.reference.sql_pages import link
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, SIDE_TABLES, TABLES, Table
 from holderlake.storage.layout import partition_folder, table_name
 from holderlake.warehouse import schema
@@ -134,11 +135,6 @@ def overview() -> str:
     return "\n".join(lines) + "\n"
 
 
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and the documentation site make it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 _OWN_WHERE: Final = """\
 ## Files
 
@@ -185,7 +181,7 @@ def _used_by(name: str) -> str:
     """Return links to the views and macros that read the table, directly or through a view of its newest rows."""
     through = {name, f"latest_{name}", f"{name}_as_of", f"{name}_known_at"}
     users = [query for query in queries() if through & _words(query)]
-    links = [f"[`{query.signature}`](../sql.md#{anchor(query.signature)})" for query in users]
+    links = [link(query, "../sql/") for query in users]
     return f"\n## Views and macros over it\n\n{', '.join(links)}\n" if links else ""
 
 

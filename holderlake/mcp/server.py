@@ -262,8 +262,9 @@ def _add_spending(server: MCPServer[Any], spending: Spending) -> None:
 
 def _add_resources(server: MCPServer[Any]) -> None:
     """Add the pages of the docs."""
-    for page in _PAGES:
-        path = _docs() / f"{page}.md"
+    docs = _docs()
+    for path in [*(docs / f"{page}.md" for page in _PAGES), *sorted((docs / "sql").glob("*.md"))]:
+        page = path.relative_to(docs).with_suffix("").as_posix()
         if path.exists():
             title = path.read_text("utf-8").partition("\n")[0].lstrip("# ")
             server.add_resource(

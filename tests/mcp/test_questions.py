@@ -168,7 +168,7 @@ def test_a_map_is_a_picture(assistant: Assistant) -> None:
 
 def test_docs_and_prompts_are_offered(assistant: Assistant) -> None:
     listed = assistant.wait(assistant.client.list_resources).resources
-    assert "holderlake://docs/questions.md" in {str(one.uri) for one in listed}
+    assert {"holderlake://docs/questions.md", "holderlake://docs/sql/clusters.md"} <= {str(one.uri) for one in listed}
     page = assistant.wait(assistant.client.read_resource, "holderlake://docs/questions.md")
     assert page.contents[0].text.startswith("# Twenty questions")
     prompts = assistant.wait(assistant.client.list_prompts).prompts
