@@ -24,7 +24,8 @@ from dagster import DagsterInstance, DagsterRunStatus
 
 from holderlake.dagster.instance import dagster_instance, prepare_dagster_home
 from holderlake.dagster.partitions import CHAIN, partition_key
-from holderlake.local.embedded_service import make_workspace, sample_period
+from holderlake.local.sample_world import sample_period
+from holderlake.local.workspaces import make_workspace
 from holderlake.settings import Settings
 from pipelines.definitions import build_defs
 

@@ -29,7 +29,8 @@ from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.local.embedded_service import make_workspace, sample_period
+from holderlake.local.sample_world import sample_period
+from holderlake.local.workspaces import make_workspace
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 

@@ -29,7 +29,7 @@ import uvloop
 from holderlake.contract.prices import CREDIT
 from holderlake.contract.times import to_unix
 from holderlake.engine.store.store import Store
-from holderlake.local.embedded_service import sample_period, sample_store
+from holderlake.local.sample_world import sample_period, sample_store
 from holderlake.service.billing.keys import KeyStore
 
 ROOT = Path(__file__).parents[1]

@@ -150,7 +150,7 @@ class RunningService:
 @pytest.fixture(scope="session")
 def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The engine's store of the sample world."""
-    from holderlake.local.embedded_service import sample_store
+    from holderlake.local.sample_world import sample_store
 
     return sample_store(tmp_path_factory.mktemp("home"))
 
@@ -183,7 +183,7 @@ def workspaces_of(service: RunningService, home: Path) -> Iterator[Callable[...,
     """Make workspaces of a home, and close them at the end of the block."""
     from pydantic import SecretStr
 
-    from holderlake.local.embedded_service import with_sample_watchlist
+    from holderlake.local.sample_world import with_sample_watchlist
     from holderlake.settings import Settings
     from holderlake.workspace import Endpoint, Workspace
 

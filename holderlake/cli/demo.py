@@ -16,7 +16,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.instance import dagster_instance
 from holderlake.dagster.launch import fill
-from holderlake.local.embedded_service import sample_period
+from holderlake.local.sample_world import sample_period
 from holderlake.units import counted
 from holderlake.workspace import Workspace
 

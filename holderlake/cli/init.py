@@ -12,7 +12,7 @@ import typer
 
 from holderlake import console
 from holderlake.cli import shared
-from holderlake.cli.shared import EXPLORE, Chains, Json, Tokens
+from holderlake.cli.shared import EXPLORE, Json
 from holderlake.contract.chains import chain_typed
 from holderlake.contract.chains.addresses import typed_token
 
@@ -27,8 +27,12 @@ def init(
     own_data: Annotated[
         bool, typer.Option("--own-data", help="Compute maps from your own imports, without a provider.")
     ] = False,
-    chain: Chains = None,
-    token: Tokens = None,
+    chain: Annotated[
+        list[str] | None, typer.Option("--chain", help="A chain with tokens to watch; may be given again.")
+    ] = None,
+    token: Annotated[
+        list[str] | None, typer.Option("--token", help="A token to watch: address, or 'native'; may be given again.")
+    ] = None,
     per_month: Annotated[
         str | None, typer.Option("--per-month", metavar="CREDITS", help="Most credits of a month.")
     ] = None,

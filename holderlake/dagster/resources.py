@@ -23,7 +23,7 @@ from pydantic import Field, SecretStr
 
 from holderlake.dagster.processes import process_lock
 from holderlake.lake.lake import Lake
-from holderlake.local.embedded_service import make_workspace
+from holderlake.local.workspaces import make_workspace
 from holderlake.settings import Settings, load_settings
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace, open_lake

@@ -85,7 +85,7 @@ def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
             "transfers cannot be imported: the workspace has no import_day, the function that reads the nodes; make "
-            "the workspace with make_workspace of holderlake.local.embedded_service"
+            "the workspace with make_workspace of holderlake.local.workspaces"
         )
     return workspace.import_day(chain, day)
 

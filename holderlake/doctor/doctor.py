@@ -28,8 +28,9 @@ from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.healing.paused import paused_schedule
 from holderlake.ingest.streams.chains import listed
 from holderlake.lake.lake import LakeError
-from holderlake.local.embedded_service import make_workspace, sample_rules
 from holderlake.local.nodes.followers import followers
+from holderlake.local.sample_world import sample_rules
+from holderlake.local.workspaces import make_workspace
 from holderlake.maintenance.upgrade import plan
 from holderlake.provider.errors import ProviderError
 from holderlake.settings import Settings, SettingsError, load_settings

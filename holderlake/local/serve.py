@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holderlake.engine.errors import EngineError
 from holderlake.engine.store.store import Store
 from holderlake.local.accounts import wait_for_keys
-from holderlake.local.embedded_service import sample_store
+from holderlake.local.sample_world import sample_store
 from holderlake.local.store import Say, open_own_store, open_store
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore

@@ -107,7 +107,7 @@ Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Addresses = Annotated[list[Address], AfterValidator(distinct)]
 TypedTokens = Annotated[dict[ChainId, list[str]], AfterValidator(_typed_tokens)]
 """Tokens by chain, each in its chain's normal spelling."""
-Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+PathSetting = Annotated[Path, AfterValidator(Path.expanduser)]
 MemoryLimit = Annotated[str, AfterValidator(_memory_limit)]
 """An amount of memory such as 512MB or 2GB."""
 DatabaseUrl = Annotated[

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from holderlake.settings.fields import Folder, TypedTokens, read_secret
+from holderlake.settings.fields import PathSetting, TypedTokens, read_secret
 from holderlake.settings.sections.alerts import AlertSettings
 from holderlake.settings.sections.engine import ClusterSettings, EngineSettings, NodeSettings, SourceSettings
 from holderlake.settings.sections.lake import BucketSettings, LakeSettings, SqlSettings, StateSettings
@@ -36,9 +36,11 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    home: Folder = Field(default=Path("data"), description="Folder of everything that runs write")
+    home: PathSetting = Field(default=Path("data"), description="Folder of everything that runs write")
     api_key: SecretStr | None = Field(default=None, description="The provider's API key; environment only")
-    api_key_file: Folder | None = Field(default=None, description="A file that contains the API key; environment only")
+    api_key_file: PathSetting | None = Field(
+        default=None, description="A file that contains the API key; environment only"
+    )
     http_transport: Literal["aiohttp", "httpx"] = Field(
         default="aiohttp", description="Transport of HTTP calls: aiohttp, or httpx for its own, which takes more CPU"
     )

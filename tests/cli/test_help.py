@@ -19,7 +19,7 @@ from holderlake.cli.main import app
 
 SERVERS = {"holderlake serve", "holderlake explore", "holderlake mcp", "holderlake ui", "holderlake home metrics"}
 """Commands that run until they are stopped. ``home metrics --once`` prints Prometheus' own format."""
-SEVERAL_TEXTS = {"--format", "--out", "--provider", "--verify"}
+SEVERAL_TEXTS = {"--chain", "--format", "--out", "--provider", "--token", "--verify"}
 """Options whose help says what they read, write or choose, which differs between commands."""
 
 

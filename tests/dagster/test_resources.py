@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holderlake.local.embedded_service import make_workspace as workspace_of_command
+from holderlake.local.workspaces import make_workspace as workspace_of_command
 from holderlake.provider.ledger.entries import Reserve
 from holderlake.settings import load_settings
 from holderlake.workspace import Workspace

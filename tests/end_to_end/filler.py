@@ -23,7 +23,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.local.embedded_service import make_workspace
+from holderlake.local.workspaces import make_workspace
 from holderlake.provider.errors import BudgetExceeded
 from holderlake.settings import load_settings
 from holderlake.workspace import Workspace

@@ -14,7 +14,7 @@ from holderlake.cli.main import app
 from holderlake.contract.rules import Rules
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.store.store import Store
-from holderlake.local.embedded_service import sample_rules, sample_store
+from holderlake.local.sample_world import sample_rules, sample_store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 

@@ -31,8 +31,8 @@ from holderlake.ingest import bulk, partition
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import FAILURES, Lake
-from holderlake.local.embedded_service import make_workspace as make_workspace_of
 from holderlake.local.store_engine import StoreEngine
+from holderlake.local.workspaces import make_workspace as make_workspace_of
 from holderlake.maintenance.rebuild import rebuild, survey
 from holderlake.maintenance.retry import failures, retry
 from holderlake.provider.direct_engine import BulkResult

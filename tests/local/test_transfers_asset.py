@@ -16,7 +16,7 @@ from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_contex
 from holderlake.contract.times import utc_now
 from holderlake.engine.store.store import Store
 from holderlake.healing.expected import record_transfers_tick
-from holderlake.local.embedded_service import make_workspace
+from holderlake.local.workspaces import make_workspace
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs

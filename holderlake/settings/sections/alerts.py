@@ -10,7 +10,15 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, WithJsonSchema, model_validator
 
-from holderlake.settings.fields import Duration, Folder, Section, SettingsError, SigningSecret, TypedTokens, read_secret
+from holderlake.settings.fields import (
+    Duration,
+    PathSetting,
+    Section,
+    SettingsError,
+    SigningSecret,
+    TypedTokens,
+    read_secret,
+)
 
 
 @dataclass(frozen=True)
@@ -146,11 +154,11 @@ class AlertSettings(Section):
         default={}, description="Rules by name; by default the built-in ones, no rule if you leave it empty"
     )
     webhook: WebhookUrl | None = Field(default=None, description="Address that alerts are sent to; environment only")
-    webhook_file: Folder | None = Field(default=None, description="A file that contains the webhook's address")
+    webhook_file: PathSetting | None = Field(default=None, description="A file that contains the webhook's address")
     secret: SigningSecret | None = Field(
         default=None, description="Secret that alerts are signed with; environment only"
     )
-    secret_file: Folder | None = Field(default=None, description="A file that contains the secret")
+    secret_file: PathSetting | None = Field(default=None, description="A file that contains the secret")
     max_age: PositiveDuration = Field(
         default=timedelta(days=7), description="Age of an instant above which it makes no alerts"
     )

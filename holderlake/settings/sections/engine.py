@@ -10,7 +10,7 @@ from pydantic_settings import NoDecode
 
 from holderlake.contract.models import ChainId
 from holderlake.contract.rules import Rules
-from holderlake.settings.fields import Addresses, Folder, MemoryLimit, Section, TypedTokens, secret_matching
+from holderlake.settings.fields import Addresses, MemoryLimit, PathSetting, Section, TypedTokens, secret_matching
 
 
 class Thresholds(Section, Rules):
@@ -20,7 +20,9 @@ class Thresholds(Section, Rules):
 class EngineSettings(Section):
     """The engine behind `holderlake import` and `serve`."""
 
-    store: Folder | None = Field(default=None, description="Folder of the engine's store; by default `engine` in home")
+    store: PathSetting | None = Field(
+        default=None, description="Folder of the engine's store; by default `engine` in home"
+    )
     memory_limit: MemoryLimit = Field(
         default="2GB", description="Memory that an import aims at; more data is spilled to the store's folder"
     )
@@ -87,7 +89,9 @@ class NodeSettings(Section):
     endpoints: Annotated[list[NodeUrl], BeforeValidator(_list), NoDecode] = Field(
         default=[], description="Addresses of nodes, the preferred one first; environment only"
     )
-    endpoints_file: Folder | None = Field(default=None, description="A file that contains the addresses, one a line")
+    endpoints_file: PathSetting | None = Field(
+        default=None, description="A file that contains the addresses, one a line"
+    )
     tokens: Addresses = Field(default=[], description="Tokens to read (or `native`); by default those of the watchlist")
     all_tokens: bool = Field(default=False, description="Read every token of the chain")
     traces: bool = Field(
