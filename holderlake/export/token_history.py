@@ -17,6 +17,7 @@ from holderlake.contract.tables import MAP_TABLES
 from holderlake.warehouse.connections import explained
 from holderlake.warehouse.warehouse import Warehouse
 
+_FOLDER: Final = files("holderlake.export").joinpath("report_sql")
 _MAP: Final = "FROM {table} WHERE chain = $chain AND token_address = $token AND timestamp = $at"
 
 
@@ -66,6 +67,11 @@ def token_history(warehouse: Warehouse, period: Period) -> Iterator[TokenHistory
         yield TokenHistory(connection, period)
 
 
+def questions() -> list[str]:
+    """Return the names of all queries in ``report_sql``."""
+    return sorted(file.name.removesuffix(".sql") for file in _FOLDER.iterdir() if file.name.endswith(".sql"))
+
+
 @cache
 def _sql(name: str) -> str:
-    return files("holderlake.export").joinpath("report_sql", f"{name}.sql").read_text("utf-8")
+    return _FOLDER.joinpath(f"{name}.sql").read_text("utf-8")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from holderlake.contract.text import printable
 from holderlake.export.history_plots import DARK, LIGHT, MEASURES, NARROW, PLOTS, TITLES, WIDTH, plot
 from holderlake.export.html import html_page, number, percent, short
-from holderlake.export.token_history import Period, TokenHistory, token_history
+from holderlake.export.token_history import Period, TokenHistory, questions, token_history
 from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
 from holderlake.warehouse.warehouse import Warehouse
@@ -36,16 +36,7 @@ _FIGURES: Final = (
 The shown number is the value times the factor: 100 shows a share as a percentage.
 """
 _MOST_EVENTS: Final = 60
-_QUESTIONS = (
-    "concentration",
-    "shares",
-    "holders",
-    "turnover",
-    "changes",
-    "clusters",
-    "flows",
-)
-_OF_PERIOD = ("problems", "quality")
+_OF_PERIOD = ("token", "problems", "quality")
 """Questions about the complete period. The others compare its first and last instant with data."""
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 400
@@ -193,9 +184,11 @@ def gather(warehouse: Warehouse, period: Period) -> Content:
                 f"{period.until:%Y-%m-%d %H:%M}; the warehouse has data from {token['known_from']:%Y-%m-%d %H:%M} to "
                 f"{token['known_to']:%Y-%m-%d %H:%M}"
             )
-        of_period = {question: history.ask(question) for question in _OF_PERIOD}
+        of_period = {question: history.ask(question) for question in _OF_PERIOD if question != "token"}
         history.period = replace(period, since=token["first_instant"], until=token["last_instant"])
-        answers = of_period | {question: history.ask(question) for question in _QUESTIONS}
+        answers = of_period | {
+            question: history.ask(question) for question in questions() if question not in _OF_PERIOD
+        }
         return Content(period, token, answers, _maps(history, token))
 
 

@@ -1,6 +1,5 @@
 -- Alert when an address enters the first ranks: it was not among them in the list of holders before. It may rise with
--- the same amount, when others sell. The subject is the
--- address, the measured value its rank.
+-- the same amount, when others sell. The subject is the address, the measured value its rank.
 SELECT
     changes.chain,
     changes.token_address,
