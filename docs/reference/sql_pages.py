@@ -140,7 +140,7 @@ class Subject:
     """The name of the page's file."""
     title: str
     wants: str
-    """What its readers want, after "I want to"."""
+    """The task of its readers, after "I want to"."""
     queries: tuple[str, ...]
     text: str = ""
     """Text before the first view or macro."""
@@ -150,7 +150,7 @@ SUBJECTS: Final = (
     Subject(
         "snapshots",
         "Rows: newest, as of a time, known at a time",
-        "read a table's newest rows, its rows as of a date, or what was known at a date",
+        "read a table's newest rows, its rows as of a date, or those known at a date",
         ("answered_as_of", "answered_known_at", "knowledge"),
         _SNAPSHOTS,
     ),
@@ -186,7 +186,7 @@ SUBJECTS: Final = (
     Subject(
         "clusters",
         "Clusters through time",
-        "follow a cluster through time, and see what it sent to exchanges and other clusters",
+        "follow a cluster through time, and its transfers to exchanges and other clusters",
         ("cluster_history", "cluster_lineage", "cluster_kinship", "cluster_flows"),
     ),
     Subject(
@@ -209,7 +209,7 @@ SUBJECTS: Final = (
     Subject(
         "addresses",
         "Addresses, names and labels",
-        "know what an address held, what it is called, and which addresses are exchanges",
+        "know the balances, names and labels of an address, and which addresses are exchanges",
         (
             "address_history",
             "address_names",
