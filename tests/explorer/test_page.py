@@ -311,8 +311,13 @@ async (film) => {
     shown.currentTime = 1e6; // a film that was recorded has no length until its end was read
     await new Promise((done) => { shown.onseeked = done; });
     const brush = new OffscreenCanvas(shown.videoWidth, shown.videoHeight).getContext("2d");
-    brush.drawImage(shown, 0, 0);
-    return [[shown.videoWidth, shown.videoHeight], [...brush.getImageData(2, 2, 1, 1).data.slice(0, 3)]];
+    let [red, green, blue, opaque] = [0, 0, 0, 0];
+    while (!opaque) { // a busy browser draws nothing until it has decoded the frame
+        await new Promise((done) => setTimeout(done, 20));
+        brush.drawImage(shown, 0, 0);
+        [red, green, blue, opaque] = brush.getImageData(2, 2, 1, 1).data;
+    }
+    return [[shown.videoWidth, shown.videoHeight], [red, green, blue]];
 }
 """
 """Returns width and height of a film, and the colour near a corner of its last frame."""
