@@ -39,6 +39,11 @@ class Moves:
     def __len__(self) -> int:
         return len(self.times)
 
+    @property
+    def are_changes(self) -> Array:
+        """One boolean for each transfer: False for a transfer to oneself, which changes no balance."""
+        return np.not_equal(self.senders, self.receivers)
+
     def at(self, places: Array | slice) -> Moves:
         """Return the transfers at the indices ``places``."""
         return Moves(self.times[places], self.senders[places], self.receivers[places], self.values[places])
@@ -98,6 +103,6 @@ def changes_of(moves: Moves) -> tuple[Array, Array]:
 
     Each transfer makes two changes. Transfers to oneself make none.
     """
-    apart = np.flatnonzero(moves.senders != moves.receivers)
-    digits = to_digits(moves.values[apart])
-    return np.concatenate([moves.senders[apart], moves.receivers[apart]]), np.concatenate([-digits, digits])
+    places = np.flatnonzero(moves.are_changes)
+    digits = to_digits(moves.values[places])
+    return np.concatenate([moves.senders[places], moves.receivers[places]]), np.concatenate([-digits, digits])

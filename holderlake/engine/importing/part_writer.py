@@ -104,7 +104,7 @@ def _slices(chain: Sequence[Moves], rows: int) -> Iterator[Moves]:
 def _dated_changes(moves: Moves) -> Columns:
     """Return three columns of balance changes: address numbers, days since 1970, and signed digits."""
     addresses, digits = changes_of(moves)
-    days = (moves.times[moves.senders != moves.receivers].astype(np.int64) // DAY).astype(np.int32)
+    days = (moves.times[moves.are_changes].astype(np.int64) // DAY).astype(np.int32)
     return addresses, np.concatenate([days, days]), digits
 
 

@@ -174,7 +174,7 @@ def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> l
     for part in view.parts(*key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))
         concerned = np.isin(moves.senders, numbers) | np.isin(moves.receivers, numbers)
-        moves = moves.at(np.flatnonzero(concerned & (moves.senders != moves.receivers)))
+        moves = moves.at(np.flatnonzero(concerned & moves.are_changes))
         addresses, spread = changes_of(moves)
         places = np.flatnonzero(np.isin(addresses, numbers))
         times = np.concatenate([moves.times, moves.times])[places]
