@@ -49,7 +49,7 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.entities.clusters import FOLDER
-from holderlake.entities.kinds import KINDS, LEAST_CONFIDENCE
+from holderlake.entities.kinds import EVIDENCE_KINDS, LEAST_CONFIDENCE
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, AnyArray, connected, find_entities
 from holderlake.entities.sources import file_marks
 from holderlake.service.api import extra_answers
@@ -319,7 +319,7 @@ def calibrate(samples: Iterable[Sample], folder: Path) -> None:
     """
     rows = [
         (kind.name, kind.basis, level, confidence)
-        for kind in KINDS.values()
+        for kind in EVIDENCE_KINDS.values()
         for level, confidence in enumerate(kind.confidences, 1)
     ]
     names = ("kind", "basis", "level", "confidence")

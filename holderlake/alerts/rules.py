@@ -18,7 +18,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.settings.sections.alerts import KINDS, AlertRule
+from holderlake.settings.sections.alerts import ALERT_KINDS, AlertRule
 from holderlake.units import percentage
 from holderlake.warehouse.connections import explained
 from holderlake.warehouse.warehouse import WarehouseError
@@ -68,7 +68,7 @@ class Alert:
     @property
     def sentence(self) -> str:
         """Description of the alert in one sentence of numbers and addresses, without texts of providers."""
-        event = KINDS[self.rule].sentence.format(
+        event = ALERT_KINDS[self.rule].sentence.format(
             subject=self.subject,
             measured=self.measured,
             threshold=self.threshold,

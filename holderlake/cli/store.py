@@ -98,7 +98,7 @@ def find_wallets(
     """
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.entities.clusters import FOLDER
-    from holderlake.entities.kinds import KINDS
+    from holderlake.entities.kinds import EVIDENCE_KINDS
     from holderlake.entities.links import find_entities, find_on
     from holderlake.entities.sources import file_marks, store_files, store_marks
     from holderlake.local.store import open_own_store
@@ -110,7 +110,7 @@ def find_wallets(
         )
     if cluster:
         from holderlake.cli.cluster_jobs import opened_engine as cluster_engine
-    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(KINDS) + 1)) as bar:
+    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(EVIDENCE_KINDS) + 1)) as bar:
 
         def advance(note: str) -> None:
             bar.advance(bar.task_ids[0])

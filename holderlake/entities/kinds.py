@@ -46,7 +46,7 @@ LEAST_CONFIDENCE: Final = 0.5
 """Confidence from which evidence joins two wallets, unless the user chooses another one: more likely than not."""
 CERTAIN: Final = 0.95
 """Confidence of evidence that was right in nearly all cases that were measured."""
-KINDS: Final[Mapping[str, Kind]] = {
+EVIDENCE_KINDS: Final[Mapping[str, Kind]] = {
     kind.name: kind
     for kind in (
         Kind("direct", "transfers", (0.3, 0.75, 0.95), needs_times=False),

@@ -24,7 +24,7 @@ from holderlake.entities.files import errors_of, read_transfers
 from holderlake.entities.kinds import (
     CERTAIN,
     DISPERSE_TOOLS,
-    KINDS,
+    EVIDENCE_KINDS,
     LEAST_CONFIDENCE,
     MAX_COUNTERPARTIES,
     MAX_WALLETS,
@@ -206,7 +206,7 @@ def find_on(
     read_transfers(engine, transfers, max(instants, default=None))
     engine.register("marked", marked.cast(MARKED))
     engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
-    levels = [(kind.name, level, p) for kind in KINDS.values() for level, p in enumerate(kind.confidences, 1)]
+    levels = [(kind.name, level, p) for kind in EVIDENCE_KINDS.values() for level, p in enumerate(kind.confidences, 1)]
     engine.register("levels", pa.table(list(zip(*levels, strict=True)), ["kind", "level", "confidence"]))
     with errors_of(transfers):
         for name in ("wallets", "tokens", "every_move"):
@@ -217,8 +217,8 @@ def find_on(
         engine, "SELECT count(*) AS rows, count(block_time) AS timed, max(block_time) AS last FROM every_move"
     )
     # without times, all kinds see the same transfers, so they do not confirm each other
-    bases = [kind.basis if moves["timed"] else "" for kind in KINDS.values()]
-    engine.register("kinds", pa.table({"kind": list(KINDS), "basis": bases}))
+    bases = [kind.basis if moves["timed"] else "" for kind in EVIDENCE_KINDS.values()]
+    engine.register("kinds", pa.table({"kind": list(EVIDENCE_KINDS), "basis": bases}))
     with _replaced(folder) as writers:
         for instant in sorted(set(instants)) or (None,):
             values: dict[str, Value] = {
@@ -265,7 +265,7 @@ def _search(engine: SqlEngine, values: Mapping[str, Value], timed: bool, advance
     for name in _FACTS:
         engine.run(statement(f"facts/{name}"), values, keep=True)
     selects = []
-    for kind in KINDS.values():
+    for kind in EVIDENCE_KINDS.values():
         if timed or not kind.needs_times:
             _find(engine, kind, values)
             selects.append(_LINK.format(kind.name))

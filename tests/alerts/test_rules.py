@@ -16,7 +16,7 @@ from holderlake.engine.sources.rpc.verify import Gap, Verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
-from holderlake.settings.sections.alerts import KINDS, AlertRule
+from holderlake.settings.sections.alerts import ALERT_KINDS, AlertRule
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 
@@ -261,7 +261,7 @@ def test_no_holders_count_as_data_and_an_outage_does_not(lake: Lake) -> None:
 # All rules
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALERT_KINDS)
 def test_a_rule_examines_its_tokens_and_describes_itself(lake: Lake, kind: str) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
     rule = AlertRule.model_validate({"rule": kind, "tokens": {CHAIN: ["0x000000000000000000000000000000000000000b"]}})

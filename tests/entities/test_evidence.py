@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from holderlake.contract.times import to_unix
-from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS
+from holderlake.entities.kinds import DISPERSE_TOOLS, EVIDENCE_KINDS
 from tests.entities.transfers import Row, linked, links, paid
 
 DAY = 24 * 60
 WALLETS = ("w1", "w2", "w3", "w4")
 
 
-DIRECT = KINDS["direct"].confidences
+DIRECT = EVIDENCE_KINDS["direct"].confidences
 
 
 def direct(folder: Path, rows: list[Row], exchanges: Sequence[str] = ()) -> dict[tuple[str, str], int]:

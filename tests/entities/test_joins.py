@@ -20,7 +20,7 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from holderlake.entities import links
 from holderlake.entities.clusters import entities_among, search_at
-from holderlake.entities.kinds import KINDS, LEAST_CONFIDENCE
+from holderlake.entities.kinds import EVIDENCE_KINDS, LEAST_CONFIDENCE
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
 from holderlake.entities.sources import file_marks
 from tests.entities.transfers import Row, entities, marks, paid, write
@@ -31,7 +31,7 @@ IN_STEP = [paid(one, "app", 9_000 + minute, 1) for minute in (0, 100, 200, 300) 
 
 
 def test_weak_evidence_of_two_bases_joins_if_it_is_about_the_same_wallets(tmp_path: Path) -> None:
-    alone = max(KINDS["disperse"].confidences[-1], KINDS["first_funder"].confidences[-1])
+    alone = max(EVIDENCE_KINDS["disperse"].confidences[-1], EVIDENCE_KINDS["first_funder"].confidences[-1])
     assert entities(tmp_path, DISPERSED, alone + 0.01) == []
     together = [paid(one, "shop", 9_000 + minute, 1) for minute in (0, 100, 200) for one in WALLETS]
     assert entities(tmp_path, [*DISPERSED, *together], 0.96) == [set(WALLETS)]
@@ -40,14 +40,14 @@ def test_weak_evidence_of_two_bases_joins_if_it_is_about_the_same_wallets(tmp_pa
 
 
 def test_kinds_of_one_basis_do_not_confirm_each_other(tmp_path: Path) -> None:
-    assert KINDS["disperse"].basis == KINDS["first_funder"].basis
-    assert entities(tmp_path, DISPERSED, KINDS["first_funder"].confidences[-1] + 0.01) == []
+    assert EVIDENCE_KINDS["disperse"].basis == EVIDENCE_KINDS["first_funder"].basis
+    assert entities(tmp_path, DISPERSED, EVIDENCE_KINDS["first_funder"].confidences[-1] + 0.01) == []
 
 
 def test_without_times_no_kinds_confirm_each_other(tmp_path: Path) -> None:
     untimed = [{name: value for name, value in row.items() if name != "block_time"} for row in DISPERSED]
-    assert entities(tmp_path, untimed, KINDS["direct"].confidences[1]) == [{"owner", *WALLETS}]
-    assert entities(tmp_path, untimed, KINDS["direct"].confidences[1] + 0.01) == []
+    assert entities(tmp_path, untimed, EVIDENCE_KINDS["direct"].confidences[1]) == [{"owner", *WALLETS}]
+    assert entities(tmp_path, untimed, EVIDENCE_KINDS["direct"].confidences[1] + 0.01) == []
 
 
 def test_one_strong_kind_is_enough(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_history_of_one_token_shows_few_counterparties_and_joins_no_one(tmp_
 
 
 def test_confidences_do_not_fall_with_the_level() -> None:
-    for kind in KINDS.values():
+    for kind in EVIDENCE_KINDS.values():
         assert list(kind.confidences) == sorted(kind.confidences)
 
 
@@ -323,7 +323,7 @@ def test_a_search_that_ends_while_its_files_are_replaced_is_none(
 
 def test_the_documentation_has_every_kind_with_its_confidences() -> None:
     page = (Path(__file__).parents[2] / "docs" / "entities.md").read_text()
-    for kind in KINDS.values():
+    for kind in EVIDENCE_KINDS.values():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{kind.name}` | {kind.basis} |"))
         figures = [float(figure) for figure in re.findall(r"0\.\d+", row.rpartition("|")[0].rpartition("|")[2])]
         assert sorted(figures) == list(kind.confidences)

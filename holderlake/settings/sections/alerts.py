@@ -38,7 +38,7 @@ class RuleKind:
     is_of_head: bool = True
 
 
-KINDS: Final = MappingProxyType(
+ALERT_KINDS: Final = MappingProxyType(
     {
         "cluster_share": RuleKind(
             "clusters",
@@ -82,12 +82,14 @@ KINDS: Final = MappingProxyType(
     }
 )
 """The kinds of alert rules, by the value of the setting ``rule``."""
-_UNITS: Final = ", ".join(f"{kind.unit} ({kind.threshold:g})" for kind in KINDS.values() if kind.threshold is not None)
+_UNITS: Final = ", ".join(
+    f"{kind.unit} ({kind.threshold:g})" for kind in ALERT_KINDS.values() if kind.threshold is not None
+)
 
 
 def _known_kind(name: str) -> str:
-    if name not in KINDS:
-        raise ValueError(f"there is no rule {name!r}; use {', '.join(KINDS)}")
+    if name not in ALERT_KINDS:
+        raise ValueError(f"there is no rule {name!r}; use {', '.join(ALERT_KINDS)}")
     return name
 
 
@@ -107,8 +109,8 @@ PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
 class AlertRule(Section):
     """A rule under a name that you choose. If you write any rule, the built-in ones no longer apply."""
 
-    rule: Annotated[str, AfterValidator(_known_kind), WithJsonSchema({"enum": list(KINDS)})] = Field(
-        description=", ".join(f"`{name}`" for name in KINDS)
+    rule: Annotated[str, AfterValidator(_known_kind), WithJsonSchema({"enum": list(ALERT_KINDS)})] = Field(
+        description=", ".join(f"`{name}`" for name in ALERT_KINDS)
     )
     threshold: float | None = Field(
         default=None, gt=0, description=f"Value above which the rule alerts, with its default: {_UNITS}"
@@ -133,7 +135,7 @@ class AlertRule(Section):
     @property
     def kind(self) -> RuleKind:
         """The rule's kind."""
-        return KINDS[self.rule]
+        return ALERT_KINDS[self.rule]
 
     @property
     def limit(self) -> float:
@@ -142,7 +144,7 @@ class AlertRule(Section):
         return self.top if threshold is None else threshold
 
 
-BUILT_IN: Final = MappingProxyType({name: AlertRule(rule=name) for name in KINDS})
+BUILT_IN: Final = MappingProxyType({name: AlertRule(rule=name) for name in ALERT_KINDS})
 """The rules that apply if the settings name none, by name."""
 
 
