@@ -170,9 +170,9 @@ def _refuse_two_values(token: str, rows: pa.Table) -> None:
     wrong = extremes.filter(pc.not_equal(extremes["value_min"], extremes["value_max"]))
     if wrong.num_rows:
         address, item, low, high = (wrong[name][0].as_py() for name in wrong.column_names)
-        of = "" if item is None else f" of item {item}"
+        suffix = "" if item is None else f" of item {item}"
         raise BadSource(
-            f"there are two opening balances{of} of {address} for {token}, {low} and {high}; give each address one "
+            f"there are two opening balances{suffix} of {address} for {token}, {low} and {high}; give each address one "
             f"balance. To replace a stored list, first remove it: {_remove_command(rows)}"
         )
 

@@ -120,23 +120,23 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
     is_shown = np.zeros((len(owners), len(seconds)), np.bool_)
     is_shown[owner_rows, top.instants[top.is_shown]] = True
     counts = token_mask(view, counted_tokens(inputs.store, (inputs.token.chain, inputs.token.address)))
-    around = entries_of(view, owners, counts, int(seconds[-1]))
+    holder_entries = entries_of(view, owners, counts, int(seconds[-1]))
 
     allowed = view.dictionary.find(sorted(inputs.store.rules.time_allowed))
     # exchanges and allow-listed contracts are nodes only in a window of time
     wallets, exchanges = graph_kernels.split_by_kind(
-        around.others,
+        holder_entries.others,
         inputs.kinds,
         inputs.marked,
         CEX | DEX | CONTRACT,
         CEX | DEX,
         graph_kernels.hash_slots(allowed[allowed >= 0]),
     )
-    magic = _magic_nodes(inputs, around, wallets, is_shown, top)
-    time_windows = time_windows_of(inputs, around, exchanges, is_shown)
+    magic = _magic_nodes(inputs, holder_entries, wallets, is_shown, top)
+    time_windows = time_windows_of(inputs, holder_entries, exchanges, is_shown)
     tied = np.unique(magic[magic >= 0])
     other_magic = np.setdiff1d(tied, owners)
-    of_magic = entries_of(
+    magic_entries = entries_of(
         view, other_magic, counts, int(seconds[-1]), np.concatenate([other_magic, time_windows.chosen_exchanges])
     )
     names = AddressOrder(view.dictionary, np.concatenate([top.addresses, tied, time_windows.exchanges]))
@@ -145,10 +145,10 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
     instants, places = np.nonzero(magic >= 0)
     present[names.places(magic[instants, places]), instants] = True
 
-    among = _transfers(names, _among_nodes(around, of_magic))
-    between = between_nodes(view, names, among, seconds, present, inputs.supernodes_from(names.numbers))
-    uses = _uses(inputs, names, time_windows, around, of_magic)
-    links = joined_links([between, in_windows(view, names, uses, time_windows.time_nodes, seconds, present)])
+    node_transfers = _transfers(names, _among_nodes(holder_entries, magic_entries))
+    node_links = between_nodes(view, names, node_transfers, seconds, present, inputs.supernodes_from(names.numbers))
+    uses = _uses(inputs, names, time_windows, holder_entries, magic_entries)
+    links = joined_links([node_links, in_windows(view, names, uses, time_windows.time_nodes, seconds, present)])
     magic_nodes = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
     windows = take_or_missing(names.places(time_windows.of_window), time_windows.time_nodes)
     holders = names.places(top.addresses)
@@ -164,15 +164,15 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
 
 
 def _uses(
-    inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, around: Entries, of_magic: Entries
+    inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, holder_entries: Entries, magic_entries: Entries
 ) -> Uses:
     """Return the transfers between wallets and exchanges in the windows that make time nodes.
 
-    The wallets are shown holders and magic nodes. ``around`` are the transfers of shown holders, ``of_magic`` those of
-    magic nodes.
+    The wallets are shown holders and magic nodes. ``holder_entries`` are the transfers of shown holders,
+    ``magic_entries`` those of magic nodes.
     """
-    places, windows = time_windows.uses_among(of_magic)
-    entries = concatenate_entries(around.at(time_windows.places), of_magic.at(places))
+    places, windows = time_windows.uses_among(magic_entries)
+    entries = concatenate_entries(holder_entries.at(time_windows.places), magic_entries.at(places))
     never = np.full(len(places), len(inputs.seconds))  # a magic node is no supernode
     return Uses(
         _transfers(names, entries),
@@ -187,25 +187,29 @@ def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
     return Transfers(names.places(senders), names.places(receivers), entries.tokens, entries.times)
 
 
-def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, is_shown: Array, top: Top) -> Array:
+def _magic_nodes(inputs: GraphInput, holder_entries: Entries, places: Array, is_shown: Array, top: Top) -> Array:
     """Return the magic nodes of each instant: a row of address numbers, the most connected first, filled up with -1.
 
-    ``around`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is a wallet.
-    ``is_shown`` is a mask with a row for each shown holder and a column for each instant. The store's rules limit the
-    number of magic nodes of a map.
+    ``holder_entries`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is a
+    wallet. ``is_shown`` is a mask with a row for each shown holder and a column for each instant. The store's rules
+    limit the number of magic nodes of a map.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
     if not inputs.options.use_magic_nodes:
         return np.full((size, 0), -1)
-    counterparties = around.others[places].astype(np.int64)
+    counterparties = holder_entries.others[places].astype(np.int64)
     shared = shared_keys(
-        around, places, counterparties, rules.magic_links, lambda keys: np.argsort(inputs.view.dictionary.ranks(keys))
+        holder_entries,
+        places,
+        counterparties,
+        rules.magic_links,
+        lambda keys: np.argsort(inputs.view.dictionary.ranks(keys)),
     )
     end = np.minimum(inputs.wallets_until(shared.keys), inputs.supernodes_from(shared.keys))
     never = np.full(len(is_shown), size)
     strongest = graph_kernels.top_candidates(
-        around.starts(shared.places),
-        around.times[shared.places],
+        holder_entries.starts(shared.places),
+        holder_entries.times[shared.places],
         shared.key_places,
         shared.firsts,
         1,
@@ -237,19 +241,20 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
     return rows
 
 
-def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
+def _among_nodes(holder_entries: Entries, magic_entries: Entries) -> Entries:
     """Return the transfers between two nodes, each once.
 
-    ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes. A transfer can be in both.
+    ``holder_entries`` are the transfers of shown holders, ``magic_entries`` those of magic nodes. A transfer can be in
+    both.
     """
     inside, beyond = (
-        graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(addresses))
-        for addresses in (around.addresses, of_magic.addresses)
+        graph_kernels.mask_in_slots(holder_entries.others, graph_kernels.hash_slots(addresses))
+        for addresses in (holder_entries.addresses, magic_entries.addresses)
     )
-    within = graph_kernels.mask_in_slots(of_magic.others, graph_kernels.hash_slots(of_magic.addresses))
+    within = graph_kernels.mask_in_slots(magic_entries.others, graph_kernels.hash_slots(magic_entries.addresses))
     return concatenate_entries(
-        around.at(np.flatnonzero((inside & ~around.inward) | beyond)),
-        of_magic.at(np.flatnonzero(within & ~of_magic.inward)),
+        holder_entries.at(np.flatnonzero((inside & ~holder_entries.inward) | beyond)),
+        magic_entries.at(np.flatnonzero(within & ~magic_entries.inward)),
     )
 
 
@@ -326,10 +331,10 @@ class TimeWindows:
         return places, window_places[places]
 
 
-def time_windows_of(inputs: GraphInput, around: Entries, places: Array, is_shown: Array) -> TimeWindows:
+def time_windows_of(inputs: GraphInput, holder_entries: Entries, places: Array, is_shown: Array) -> TimeWindows:
     """Return the time windows in which at least ``Rules.time_links`` shown holders used the same exchange.
 
-    ``around`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is an
+    ``holder_entries`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is an
     exchange. ``is_shown`` is a mask with a row for each shown holder and a column for each instant.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
@@ -338,21 +343,21 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, is_shown
         none_chosen = np.full((size, 0), -1)
         return TimeWindows(rules.time_window, 0, nothing, nothing, nothing, nothing, nothing, none_chosen)
     exchange_numbers, _, distinct, _ = graph_kernels.number_keys(
-        around.others[places].astype(np.int64), around.owners[places]
+        holder_entries.others[places].astype(np.int64), holder_entries.owners[places]
     )
     ranks, exchanges = dictionary.ranks(distinct), np.empty_like(distinct)
     exchanges[ranks] = distinct
-    windows = around.times[places] // rules.time_window
+    windows = holder_entries.times[places] // rules.time_window
     base = int(windows.min(initial=0))
     keys = (ranks[exchange_numbers].astype(np.int64) << 32) | (windows - base)
-    shared = shared_keys(around, places, keys, rules.time_links, np.argsort)
+    shared = shared_keys(holder_entries, places, keys, rules.time_links, np.argsort)
     of_window, begun = exchanges[shared.keys >> 32], ((shared.keys & 0xFFFFFFFF) + base) * rules.time_window
-    owners_drop = inputs.supernodes_from(around.addresses)
+    owners_drop = inputs.supernodes_from(holder_entries.addresses)
     things_drop = inputs.supernodes_from(exchanges)[shared.keys >> 32]
     crowded = _crowded_since(inputs.view, of_window, begun, rules.time_window, rules.time_wallets)
     time_nodes = graph_kernels.top_candidates(
-        around.starts(shared.places),
-        around.times[shared.places],
+        holder_entries.starts(shared.places),
+        holder_entries.times[shared.places],
         shared.key_places,
         shared.firsts,
         0,
@@ -365,7 +370,7 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, is_shown
         rules.time_links,
         rules.time_limit,
     )
-    dropped_from = np.maximum(owners_drop[around.owners[shared.places]], things_drop[shared.key_places])
+    dropped_from = np.maximum(owners_drop[holder_entries.owners[shared.places]], things_drop[shared.key_places])
     return TimeWindows(
         rules.time_window, base, exchanges, shared.keys, shared.places, shared.key_places, dropped_from, time_nodes
     )

@@ -360,8 +360,10 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
     seconds = [options.block_times.get(block) for block in blocks.to_pylist()]
     if None in seconds:
         block = blocks[seconds.index(None)].as_py()
-        of = "the balances" if block == NO_BLOCK else f"block {block}"
-        raise raw.bad(f"the time of {of} is not known; set it with --at, --map block_time=COLUMN, or --blocks FILE")
+        subject = "the balances" if block == NO_BLOCK else f"block {block}"
+        raise raw.bad(
+            f"the time of {subject} is not known; set it with --at, --map block_time=COLUMN, or --blocks FILE"
+        )
     return blocks, pa.array(seconds, pa.int64())
 
 
