@@ -90,7 +90,7 @@ def _report_tables(workspace: Workspace, as_json: bool) -> None:
         lines = [list(row.values()) for row in objects.to_pylist()]
         first_sentences = [[*line[:-1], (line[-1] or "").partition(". ")[0].partition("\n")[0]] for line in lines]
         console.rows("The warehouse", ("name", "kind", "rows", "purpose"), first_sentences)
-        console.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")
+        console.out.print("docs/sql.md leads to each view and macro; docs/tables.md to each column.")
 
 
 def export(

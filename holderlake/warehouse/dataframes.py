@@ -8,7 +8,7 @@
     holderlake.open_lake().pandas("FROM concentration_history")  # from the Parquet files, without the warehouse
 
 Amounts are exact decimals, and whole numbers stay whole even with nulls. Each query reads the warehouse as of
-the last finished load, and never waits for a running load. docs/sql.md describes all views and macros.
+the last finished load, and never waits for a running load. docs/sql.md leads to all views and macros.
 """
 
 from __future__ import annotations
