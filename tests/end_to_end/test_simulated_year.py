@@ -170,10 +170,11 @@ class Year:
         if victim == "run":
             host.kill_run(self.chosen)
         elif victim == "host":
-            host.kill("daemon", "code", "service")
+            ran = [name for name in ("service", "code", "daemon") if name in host.running]  # an outage may last
+            host.kill(*ran)
             host.clock.advance(timedelta(minutes=self.chosen.choice((5, 60))))
-            host.start("service", "code", "daemon")
-        else:
+            host.start(*ran)
+        elif victim in host.running:
             host.kill(victim)
             host.start(victim)
 
