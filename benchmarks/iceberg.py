@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from holderlake.iceberg import NAMESPACE, IcebergTables
+from holderlake.iceberg.snapshots import NAMESPACE
+from holderlake.iceberg.tables import IcebergTables
 from holderlake.lake.lake import Lake
 from tests.lakes import write_holders
 

@@ -81,7 +81,7 @@ def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
 
     Example: holderlake delete snapshots --yes
     """
-    from holderlake.iceberg import tables_of
+    from holderlake.iceberg.tables import tables_of
     from holderlake.settings import SettingsError
 
     workspace = shared.reading()

@@ -92,7 +92,7 @@ def publish_lake(
     Example: holderlake lake publish
     """
     from holderlake.contract.tables import TABLES
-    from holderlake.iceberg import tables_of
+    from holderlake.iceberg.tables import tables_of
 
     iceberg = tables_of(shared.reading())
     with console.progress("publishing", len(TABLES)) as bar:

@@ -109,7 +109,7 @@ def load_warehouse(workspace: Workspace, say: Callable[[str], None]) -> LoadRepo
 def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
     """Publish the lake as Iceberg tables if the settings say so. ``say`` gets a sentence about it."""
     if workspace.settings.lake.iceberg.publish:
-        from holderlake.iceberg import tables_of  # noqa: PLC0415 - an extra
+        from holderlake.iceberg.tables import tables_of  # noqa: PLC0415 - an extra
 
         publication = tables_of(workspace).publish()
         added, removed = sum(publication.added.values()), sum(publication.removed.values())

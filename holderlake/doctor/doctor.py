@@ -138,7 +138,7 @@ def _safely(check: Callable[[], Finding]) -> Finding:
 
 def _iceberg(workspace: Workspace) -> Finding:
     try:
-        from holderlake.iceberg import tables_of
+        from holderlake.iceberg.tables import tables_of
     except ModuleNotFoundError:
         return Finding("iceberg", True, "not checked: pyiceberg is not installed")
     comparison = tables_of(workspace).compare()

@@ -23,7 +23,7 @@ from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
 
 require_s3()
 
-from holderlake import iceberg  # noqa: E402 - only with its packages
+from holderlake.iceberg import lake_files, snapshots  # noqa: E402 - only with its packages
 from holderlake.lake.lake import open_bucket  # noqa: E402
 
 _numbers = count(1)
@@ -156,7 +156,8 @@ def test_files_of_a_publication_are_swept_only_after_it_was_deleted(
     assert store_of(lake).sweep(timedelta(days=-1)) == 0
     assert rows(published(tables, "holders", first)) == before
     tables.publish()
-    monkeypatch.setattr(iceberg, "_ORPHAN_AGE", timedelta(days=-1))
+    for module in (lake_files, snapshots):
+        monkeypatch.setattr(module, "ORPHAN_AGE", timedelta(days=-1))
     assert tables.clean_up() > 0
     assert store_of(lake).sweep(timedelta(days=-1)) == 1
     assert len(files - parquet_files(lake)) == 1

@@ -37,8 +37,9 @@ if importlib.util.find_spec("pyiceberg") is None:
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from holderlake import iceberg
-from holderlake.iceberg import NAMESPACE, PUBLICATION, IcebergTables, snapshot_of
+from holderlake.iceberg import tables as iceberg_tables
+from holderlake.iceberg.snapshots import NAMESPACE, PUBLICATION, snapshot_of
+from holderlake.iceberg.tables import IcebergTables
 
 TOKEN = "0x7"
 
@@ -505,7 +506,7 @@ def test_a_new_column_is_added_to_the_table(tables: IcebergTables, monkeypatch: 
     tables.publish()
     holders = TABLES["holders"]
     wider = replace(holders, schema=holders.schema.append(pa.field("mood", pa.string())))
-    monkeypatch.setattr(iceberg, "TABLES", {**TABLES, "holders": wider})
+    monkeypatch.setattr(iceberg_tables, "TABLES", {**TABLES, "holders": wider})
     table = tables.open_table(tables.open_catalog(), "holders")
     assert set(table.scan().to_arrow()["mood"].to_pylist()) == {None}
 

@@ -26,7 +26,7 @@ from tests.real import missing
 
 require_s3()
 
-from holderlake.iceberg import snapshot_of  # noqa: E402 - only with its packages
+from holderlake.iceberg.snapshots import snapshot_of  # noqa: E402 - only with its packages
 from holderlake.lake.lake import open_bucket  # noqa: E402
 
 KEY, SECRET = "testing", "testing123"
