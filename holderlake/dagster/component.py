@@ -65,6 +65,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
     families: list[Family] = Field(
         default=[stream.name for stream in STREAMS if stream.by == "token"], description="Families of tables to fetch"
     )
+    owners: list[str] = Field(default=[], description="Owners of the assets: e-mail addresses, or team:NAME")
     start: str = Field(default="2025-01-01", description="First day of the partitions")
     schedule: str | None = Field(default="30 0 * * *", description="Cron schedule (UTC) of a run per chain; or null")
 
@@ -117,7 +118,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
                 freshness_schedule(freshness_job.name, dg.DefaultScheduleStatus.STOPPED),
             ]
         return dg.Definitions(
-            assets=assets,
+            assets=dg.map_asset_specs(lambda spec: spec.replace_attributes(owners=self.owners), assets),
             asset_checks=[
                 *(stream_checks(stream, **shared) for stream in streams),
                 freshness,

@@ -50,7 +50,7 @@ def send_alerts(context: OpExecutionContext, workspace: ResourceParam[Workspace]
 
 @job(name=ALERTS, executor_def=in_process_executor, description="Evaluates the alert rules and sends new alerts.")
 def alerts_job() -> None:
-    """Send alerts."""
+    """Run ``send_alerts`` alone."""
     send_alerts()
 
 
@@ -70,7 +70,7 @@ def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Worksp
 
 @job(name=RETENTION, executor_def=in_process_executor, description="Deletes old data by the section [retention].")
 def retention_job() -> None:
-    """Delete old data."""
+    """Run ``delete_old_data`` alone."""
     delete_old_data()
 
 

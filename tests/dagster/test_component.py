@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dagster import ComponentTree, Definitions, build_schedule_context
@@ -107,6 +108,11 @@ def test_a_component_has_the_checks_of_its_tables(tmp_path: Path) -> None:
     assert {table for table, _ in checks} == {"onchain/holders", "onchain/warehouse"}
 
 
+def test_the_assets_of_a_component_have_the_owners_of_its_file(tmp_path: Path) -> None:
+    defs = _holders(tmp_path, owners=["team:research"])
+    assert {owner for spec in defs.resolve_all_asset_specs() for owner in spec.owners} == {"team:research"}
+
+
 def test_the_schedule_of_a_component_records_which_instants_are_due(tmp_path: Path) -> None:
     defs = _holders(tmp_path)
     assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == ["eth|2026-05-02"]
@@ -142,10 +148,10 @@ def _requested(defs: Definitions, tick: datetime) -> list[str | None]:
         return [request.partition_key for request in daily.evaluate_tick(context).run_requests or []]
 
 
-def _holders(home: Path) -> Definitions:
+def _holders(home: Path, **attributes: Any) -> Definitions:
     """The definitions of a component that fetches the holders of a token."""
     component = HolderlakeComponent(
-        watchlist={"eth": [TOKEN]}, key_prefix=["onchain"], families=["holders"], home=str(home)
+        watchlist={"eth": [TOKEN]}, key_prefix=["onchain"], families=["holders"], home=str(home), **attributes
     )
     return component.build_defs(ComponentTree.for_test().load_context)
 
