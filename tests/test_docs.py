@@ -147,3 +147,10 @@ def test_each_path_of_the_repository_that_a_page_names_exists(page: str) -> None
     paths = re.findall(r"`((?:holderlake|assets|resources|pipelines|tests|docs|web|benchmarks)/[\w./-]*)`", text)
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_each_constant_that_the_guide_of_contributors_names_exists() -> None:
+    names = set(re.findall(r"`(_?[A-Z][A-Z_]{3,})`", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert names
+    code = "".join(path.read_text() for folder in ("holderlake", "docs") for path in (ROOT / folder).rglob("*.py"))
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", code)] == []

@@ -28,7 +28,7 @@ from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
 from holderlake.engine.sources.files.mapping import FAILED, PRESETS, Preset
 from holderlake.settings import Settings
-from holderlake.settings.declared import COMMON, Setting, declared_settings, is_section, sections_below
+from holderlake.settings.declared import COMMON, Setting, declared_settings, duration_text, is_section, sections_below
 from holderlake.warehouse.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1]
@@ -213,9 +213,9 @@ def _default(value: Any) -> str:
     if value is None or value in ({}, [], frozenset()):
         return "none"
     if isinstance(value, timedelta):
-        return f"`{value.days}d`"
+        return f"`{duration_text(value)}`"
     if isinstance(value, list):
-        return ", ".join(f"`{item}`" for item in value)
+        return ", ".join(map(_default, value))
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

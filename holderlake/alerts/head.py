@@ -48,7 +48,7 @@ class HeadAlerts:
         of_rules = (tokens_of(rule, settings.watchlist, {chain}) for rule in self._rules.values())
         self._tokens = sorted({token for tokens in of_rules for token in tokens.get(chain, ())})
         self._versions: dict[str, object] = {token: version(token) for token in self._tokens}
-        self._periods = {rule.within for rule in self._rules.values() if rule.rule == "score_fall"}
+        self._periods = {rule.within for rule in self._rules.values() if "within" in rule.kind.options}
         self._database = prepared(duckdb.connect())
         schema.install(self._database)
 

@@ -55,7 +55,9 @@ def reading_workspace(settings: Settings) -> Workspace:
 
 def _remote(settings: Settings) -> Endpoint:
     url, key = settings.provider.url, settings.key()
-    if url is None or key is None:
+    if url is None:
+        raise SettingsError("provider.url is not set; set HOLDERLAKE_PROVIDER__URL, or provider.url in holderlake.toml")
+    if key is None:
         raise SettingsError(
             "provider.url is set, but no API key; set HOLDERLAKE_API_KEY, or set HOLDERLAKE_API_KEY_FILE to the path "
             "of a file with the key"

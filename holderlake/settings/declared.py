@@ -134,9 +134,16 @@ def _lines(setting: Setting, values: Mapping[str, Any]) -> str:
     return "".join(f"{prefix}{name} = {_toml(part)}\n" for name, part in pairs)
 
 
+def duration_text(duration: timedelta) -> str:
+    """Return a duration as settings spell it: ``7d``, or ``06:30`` if it is not of whole days."""
+    if duration and not duration % timedelta(days=1):
+        return f"{duration.days}d"
+    return f"{duration // timedelta(hours=1):02}:{duration // timedelta(minutes=1) % 60:02}"
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, timedelta):
-        return json.dumps(f"{value // timedelta(hours=1):02}:{value // timedelta(minutes=1) % 60:02}")
+        return json.dumps(duration_text(value))
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value if isinstance(value, bool | int | float) else str(value), ensure_ascii=False)
