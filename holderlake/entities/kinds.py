@@ -15,7 +15,7 @@ from holderlake.entities.statements import Statement
 
 
 @dataclass(frozen=True)
-class Kind:
+class EvidenceKind:
     """A kind of evidence.
 
     ``confidences`` are those of its levels, 0 to 1, the weakest level first. They are measured:
@@ -46,16 +46,16 @@ LEAST_CONFIDENCE: Final = 0.5
 """Confidence from which evidence joins two wallets, unless the user chooses another one: more likely than not."""
 CERTAIN: Final = 0.95
 """Confidence of evidence that was right in nearly all cases that were measured."""
-EVIDENCE_KINDS: Final[Mapping[str, Kind]] = {
+EVIDENCE_KINDS: Final[Mapping[str, EvidenceKind]] = {
     kind.name: kind
     for kind in (
-        Kind("direct", "transfers", (0.3, 0.75, 0.95), needs_times=False),
-        Kind("sweep", "transfers", (0.1, 0.95)),
-        Kind("first_funder", "funding", (0.1, 0.7)),
-        Kind("disperse", "funding", (0.1, 0.5), needs_times=False),
-        Kind("funding_chain", "funding", (0.1, 0.95)),
-        Kind("deposit", "exchange", (0.15, 0.85)),
-        Kind("in_step", "behaviour", (0.95,), in_pairs=True),
+        EvidenceKind("direct", "transfers", (0.3, 0.75, 0.95), needs_times=False),
+        EvidenceKind("sweep", "transfers", (0.1, 0.95)),
+        EvidenceKind("first_funder", "funding", (0.1, 0.7)),
+        EvidenceKind("disperse", "funding", (0.1, 0.5), needs_times=False),
+        EvidenceKind("funding_chain", "funding", (0.1, 0.95)),
+        EvidenceKind("deposit", "exchange", (0.15, 0.85)),
+        EvidenceKind("in_step", "behaviour", (0.95,), in_pairs=True),
     )
 }
 """All kinds of evidence by name."""

@@ -28,7 +28,7 @@ from holderlake.entities.kinds import (
     LEAST_CONFIDENCE,
     MAX_COUNTERPARTIES,
     MAX_WALLETS,
-    Kind,
+    EvidenceKind,
     statement,
 )
 from holderlake.entities.statements import SqlEngine, Statement, Value
@@ -278,7 +278,7 @@ def _search(engine: SqlEngine, values: Mapping[str, Value], timed: bool, advance
     engine.register("certain_members", _components(engine, "certain_joins"))
 
 
-def _find(engine: SqlEngine, kind: Kind, values: Mapping[str, Value]) -> None:
+def _find(engine: SqlEngine, kind: EvidenceKind, values: Mapping[str, Value]) -> None:
     """Make the view of the links of one kind."""
     if not kind.in_pairs:
         engine.run(kind.statement, values, keep=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from holderlake.storage.postgresql import NOW, Connection, Postgres, PostgresDatabase
 from holderlake.storage.sqlite import BUSY_SECONDS, Database
 
-Kind = Literal["sqlite", "postgresql"]
+DatabaseKind = Literal["sqlite", "postgresql"]
 Column = Literal["INTEGER", "TEXT"]
 Where: TypeAlias = Path | Postgres
 """The path of a SQLite file, or a place in PostgreSQL."""
@@ -33,7 +33,7 @@ def open_state(
     return Database(place, schema, synchronous, remedy, version, busy_seconds)
 
 
-def kind_of(place: Where) -> Kind:
+def kind_of(place: Where) -> DatabaseKind:
     """Return the kind of database at a place."""
     return "postgresql" if isinstance(place, Postgres) else "sqlite"
 
@@ -52,7 +52,7 @@ def unix_now(db: StateConnection) -> float:
     return float(db.execute(f"SELECT {NOW}").fetchall()[0][0]) if isinstance(db, Connection) else time.time()
 
 
-def given_rows(kind: Kind, **columns: Column) -> str:
+def given_rows(kind: DatabaseKind, **columns: Column) -> str:
     """Return a subquery in SQL whose rows come from one parameter: a JSON list with a list of values for each row.
 
     Its columns are ``columns`` (name and type) and ``place``, an integer that rises with the row's position in the

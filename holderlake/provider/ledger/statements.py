@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holderlake.storage.owners import OWNERS
-from holderlake.storage.state import Kind, given_rows
+from holderlake.storage.state import DatabaseKind, given_rows
 
 FORMAT: Final = 1
 """Format of the ledger's tables."""
@@ -122,7 +122,7 @@ _POSTGRESQL: Final = (
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION close_entries()
     """,
 )
-SCHEMAS: Final[dict[Kind, tuple[str, ...]]] = {
+SCHEMAS: Final[dict[DatabaseKind, tuple[str, ...]]] = {
     "sqlite": (*_TABLES, *_SQLITE),
     "postgresql": (*_TABLES, *_POSTGRESQL),
 }
@@ -214,7 +214,7 @@ class Batch:
     add: str
 
 
-def _batch(kind: Kind) -> Batch:
+def _batch(kind: DatabaseKind) -> Batch:
     lost_rows = given_rows(kind, run_id="TEXT", endpoint="TEXT", subject="TEXT", day="TEXT", cost="INTEGER")
     copied = given_rows(
         kind,
@@ -270,4 +270,4 @@ def _batch(kind: Kind) -> Batch:
     )
 
 
-BATCHES: Final[dict[Kind, Batch]] = {"sqlite": _batch("sqlite"), "postgresql": _batch("postgresql")}
+BATCHES: Final[dict[DatabaseKind, Batch]] = {"sqlite": _batch("sqlite"), "postgresql": _batch("postgresql")}

@@ -20,7 +20,7 @@ from typing import Any, Final
 from holderlake.contract.prices import credits_text
 from holderlake.service.billing.tables import UnknownKey
 from holderlake.storage.owners import Owner
-from holderlake.storage.state import Kind, State, StateConnection, given_rows
+from holderlake.storage.state import DatabaseKind, State, StateConnection, given_rows
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0
@@ -103,7 +103,7 @@ class _Statements:
     reserve: str
 
 
-def _statements(kind: Kind) -> _Statements:
+def _statements(kind: DatabaseKind) -> _Statements:
     ids = given_rows(kind, id="TEXT")
     key_ids = given_rows(kind, id="INTEGER")
     months = given_rows(kind, account_id="INTEGER", since="TEXT")
@@ -157,7 +157,7 @@ def _statements(kind: Kind) -> _Statements:
     )
 
 
-_STATEMENTS: Final[dict[Kind, _Statements]] = {kind: _statements(kind) for kind in ("sqlite", "postgresql")}
+_STATEMENTS: Final[dict[DatabaseKind, _Statements]] = {kind: _statements(kind) for kind in ("sqlite", "postgresql")}
 _PLAN: Final = """
     SELECT accounts.id, accounts.allowance, accounts.renewal_day
     FROM keys JOIN accounts ON accounts.id = keys.account_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holderlake.storage.owners import OWNERS
-from holderlake.storage.state import Kind
+from holderlake.storage.state import DatabaseKind
 
 FORMAT: Final = 1
 """Format of these tables."""
@@ -72,7 +72,7 @@ _TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS reservations_by_account ON reservations (account_id, day)",
 )
 _CALLS_BY_END: Final = "CREATE INDEX IF NOT EXISTS calls_by_end ON calls (ends)"
-SCHEMAS: Final[dict[Kind, tuple[str, ...]]] = {
+SCHEMAS: Final[dict[DatabaseKind, tuple[str, ...]]] = {
     "sqlite": (*_TABLES, f"CREATE TABLE IF NOT EXISTS calls {_CALLS}", _CALLS_BY_END),
     "postgresql": (
         *_TABLES,
