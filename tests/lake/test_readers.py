@@ -65,7 +65,7 @@ def rows(table: str, chain: str, day: datetime, subject: str) -> pa.Table:
 
 @pytest.fixture(scope="module", autouse=True)
 def spark_ends_with_its_tests() -> Iterator[None]:
-    """PySpark gives an open session to whoever asks for one, also if they name another cluster."""
+    """An open session of PySpark is reused by later tests, even if they ask for another cluster."""
     yield
     if "pyspark" in sys.modules and (session := sys.modules["pyspark.sql"].SparkSession.getActiveSession()):
         session.stop()
