@@ -5,7 +5,7 @@ A sensor looks and launches; the job that it launches does the work. Two do a pa
 - While credits are exhausted, a tick of a schedule or sensor asks the provider for its chains
   (``backfill.paused.credits_again``), because a run that finds no credits is one more failed run. The call costs at
   most 0.01 credit, and nothing while there are none.
-- The sensors of ``healing`` mark runs without a process as failed, and send notices about runs that failed.
+- ``dead_runs`` marks runs without a process as failed, and ``notices`` sends notices about runs that failed.
 """
 
 import hashlib
@@ -32,9 +32,11 @@ from holderlake.backfill.paused import PausedBackfill, paused_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
 from holderlake.dagster.backfill import BACKFILL
+from holderlake.dagster.dead_runs import dead_runs_sensor
 from holderlake.dagster.followers import followers_sensor
 from holderlake.dagster.healing import healing_sensors
 from holderlake.dagster.jobs import ALERTS
+from holderlake.dagster.notices import notices_sensor
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.dagster.processes import ASSET_JOB
 from holderlake.dagster.versions import watch
@@ -51,8 +53,9 @@ _EVALUATE_EVERY: Final = timedelta(minutes=15)
 def all_sensors(settings: Settings, jobs: Collection[str]) -> list[SensorDefinition]:
     """Return all sensors. The sensors for paused backfills and alerts run only if the settings enable them.
 
-    ``jobs`` are the names of all jobs. The sensors of ``healing`` watch their runs, and those without a job's name.
+    ``jobs`` are the names of all jobs. ``dead_runs`` and ``notices`` watch their runs, and those without a job's name.
     """
+    watched_jobs = {*jobs, ASSET_JOB}
     automation = AutomationConditionSensorDefinition(
         "warehouse_automation",
         target=AssetSelection.assets("warehouse"),
@@ -66,7 +69,9 @@ def all_sensors(settings: Settings, jobs: Collection[str]) -> list[SensorDefinit
         _alerts_sensor(settings),
         automation,
         *([followers_sensor(settings)] if settings.node_chains else []),
-        *healing_sensors(settings, {*jobs, ASSET_JOB}),
+        *healing_sensors(settings),
+        dead_runs_sensor(watched_jobs),
+        notices_sensor(watched_jobs),
     ]
 
 

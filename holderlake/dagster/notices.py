@@ -1,0 +1,116 @@
+"""The sensor ``notices``, which reports failed runs and requests, a refused key and a paused schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dagster import (
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    ResourceParam,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SkipReason,
+    sensor,
+)
+
+from holderlake.alerts.delivery import has_unsent, notify
+from holderlake.alerts.notices import (
+    Notice,
+    endpoint_refused,
+    key_refused,
+    requests_failed,
+    run_failed,
+    schedule_paused,
+)
+from holderlake.contract.times import from_unix
+from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
+from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG, NOT_DELIVERED, PARTITION_TAG, REPETITION_TAG
+from holderlake.dagster.jobs import INGEST
+from holderlake.dagster.processes import is_of_home
+from holderlake.healing.paused import paused_schedule
+from holderlake.workspace import Workspace
+
+_OVERLAP: Final = timedelta(minutes=5)
+_KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key"})
+_CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
+
+
+def notices_sensor(jobs: Collection[str]) -> SensorDefinition:
+    """Return the sensor that reports failures. Its ticks send the notices, as Dagster's sensors for failed runs do.
+
+    A run that sends them would wait in the queue behind the runs that it reports, or not start at all. A tick may take
+    60 s, and a delivery ends earlier.
+    """
+
+    @sensor(
+        name="notices",
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Reports failed runs and requests, a refused key and a paused schedule, and sends unsent alerts.",
+    )
+    def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
+        now = datetime.now(UTC)
+        since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
+        new_notices = [
+            *_failures(context.instance, workspace, since, jobs),
+            *_failed_requests(context.instance, workspace, since),
+            *_paused(workspace),
+        ]
+        context.update_cursor(now.isoformat())
+        if not new_notices and not has_unsent(workspace, now.replace(tzinfo=None)):
+            return SkipReason("nothing failed")
+        return SkipReason(str(notify(workspace, new_notices)))
+
+    return notices
+
+
+def _failures(
+    instance: DagsterInstance, workspace: Workspace, since: datetime, jobs: Collection[str]
+) -> Iterator[Notice]:
+    """Yield a notice for each run of these jobs and this home that failed since a time.
+
+    A run that is repeated automatically has none.
+
+    A run that could not send alerts has none: sending the notice would fail too, and make the next one.
+    """
+    is_paused = paused_schedule(workspace) is not None
+    for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
+        run = record.dagster_run
+        error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
+        will_repeat = REPETITION_TAG in run.tags or run.tags.get("dagster/will_retry") == "true"
+        if run.job_name not in jobs or error == NOT_DELIVERED or not is_of_home(run, workspace.settings.home):
+            continue
+        if error in _KEY_ERRORS:
+            yield key_refused(error, run.run_id, at)
+        elif endpoint := run.tags.get(ENDPOINT_TAG):
+            yield endpoint_refused(endpoint, error or "", run.run_id, at)
+        elif not will_repeat and not (is_paused and error in _CREDIT_ERRORS and run.job_name == INGEST):
+            yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
+
+
+def _failed_requests(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
+    """Yield a notice for each run of this home that succeeded since a time with failed requests.
+
+    Repetitions by the sensor ``healing`` have none: it reports what it gives up.
+    """
+    for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.SUCCESS], updated_after=since)):
+        run = record.dagster_run
+        counts = {
+            tag.removeprefix(FAILED_REQUESTS_TAG): int(count)
+            for tag, count in run.tags.items()
+            if tag.startswith(FAILED_REQUESTS_TAG)
+        }
+        if counts and REPETITION_TAG not in run.tags and is_of_home(run, workspace.settings.home):
+            at = from_unix(int(record.end_time or since.timestamp()))
+            yield requests_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), counts, at)
+
+
+def _paused(workspace: Workspace) -> Iterator[Notice]:
+    paused = paused_schedule(workspace)
+    if paused is not None:
+        yield schedule_paused(paused.code, paused.since, paused.resume_on, paused.reason)
