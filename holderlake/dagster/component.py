@@ -12,6 +12,8 @@ from holderlake.dagster.assets import POOL, stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
 from holderlake.dagster.checks.alerts import alert_checks
 from holderlake.dagster.checks.freshness import by_clock
+from holderlake.dagster.dead_runs import dead_runs_sensor
+from holderlake.dagster.notices import notices_sensor
 from holderlake.dagster.partitions import chain_by_day
 from holderlake.dagster.resources import (
     WORKSPACE,
@@ -83,7 +85,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         }
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return assets, checks, jobs, schedules, and the resource of the component."""
+        """Return assets, checks, jobs, schedules, sensors, and the resource of the component."""
         name = "__".join(self.key_prefix) or "holderlake"
         resource, workspace = f"{name}_{WORKSPACE}", self._workspace(context.project_root)
         days = chain_by_day(sorted(self.watchlist), start=date.fromisoformat(self.start))
@@ -111,6 +113,9 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         freshness_job = dg.define_asset_job(
             f"{name}_freshness", selection=dg.AssetSelection.checks(*freshness.check_keys)
         )
+        jobs = [job, freshness_job]
+        # not Dagster's job without a name, which also has runs of the project's other assets
+        job_names = [declared.name for declared in jobs]
         schedules = []
         if self.schedule:
             schedules = [
@@ -124,8 +129,12 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
                 freshness,
                 *alert_checks(workspace.settings(), tables=[*tables, "warehouse"], **shared),
             ],
-            jobs=[job, freshness_job],
+            jobs=jobs,
             schedules=schedules,
+            sensors=[
+                dead_runs_sensor(job_names, name=f"{name}_dead_runs", resource=resource),
+                notices_sensor(job_names, ingest=ingest, name=f"{name}_notices", resource=resource),
+            ],
             resources={resource: workspace},
         )
 

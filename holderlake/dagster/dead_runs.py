@@ -7,7 +7,6 @@ from collections.abc import Collection
 
 from dagster import (
     DefaultSensorStatus,
-    ResourceParam,
     SensorDefinition,
     SensorEvaluationContext,
     SkipReason,
@@ -15,21 +14,25 @@ from dagster import (
 )
 
 from holderlake.dagster.processes import end_run, runs_without_process
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.units import counted
-from holderlake.workspace import Workspace
 
 
-def dead_runs_sensor(jobs: Collection[str]) -> SensorDefinition:
-    """Return the sensor that ends a run if it has no process at two consecutive ticks."""
+def dead_runs_sensor(jobs: Collection[str], *, name: str = "dead_runs", resource: str = WORKSPACE) -> SensorDefinition:
+    """Return the sensor that ends a run of these jobs if it has no process at two consecutive ticks.
+
+    It looks at runs of the home of the workspace that is the resource ``resource``.
+    """
 
     @sensor(
-        name="dead_runs",
+        name=name,
         minimum_interval_seconds=30,
         default_status=DefaultSensorStatus.RUNNING,
+        required_resource_keys={resource},
         description="Marks runs as failed whose process is gone, for example after a crash of the host.",
     )
-    def dead_runs(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
-        home = workspace.settings.home
+    def dead_runs(context: SensorEvaluationContext) -> SkipReason:
+        home = workspace_of(context, resource).settings.home
         run_ids = runs_without_process(context.instance, home, jobs)
         run_ids_before = json.loads(context.cursor or "[]")
         ended = [run for run in run_ids if run in run_ids_before and end_run(context.instance, home, run)]

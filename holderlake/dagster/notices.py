@@ -10,7 +10,6 @@ from dagster import (
     DagsterInstance,
     DagsterRunStatus,
     DefaultSensorStatus,
-    ResourceParam,
     RunsFilter,
     SensorDefinition,
     SensorEvaluationContext,
@@ -32,6 +31,7 @@ from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
 from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG, NOT_DELIVERED, PARTITION_TAG, REPETITION_TAG
 from holderlake.dagster.jobs import INGEST
 from holderlake.dagster.processes import is_of_home
+from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.healing.paused import paused_schedule
 from holderlake.workspace import Workspace
 
@@ -40,24 +40,30 @@ _KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key"})
 _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
-def notices_sensor(jobs: Collection[str]) -> SensorDefinition:
+def notices_sensor(
+    jobs: Collection[str], *, ingest: str = INGEST, name: str = "notices", resource: str = WORKSPACE
+) -> SensorDefinition:
     """Return the sensor that reports failures. Its ticks send the notices, as Dagster's sensors for failed runs do.
+
+    It reports runs of ``jobs`` that belong to the home of the workspace that is the resource ``resource``. ``ingest``
+    is the scheduled job: while its schedule is paused, one notice about the pause replaces those of its runs.
 
     A run that sends them would wait in the queue behind the runs that it reports, or not start at all. A tick may take
     60 s, and a delivery ends earlier.
     """
 
     @sensor(
-        name="notices",
+        name=name,
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
+        required_resource_keys={resource},
         description="Reports failed runs and requests, a refused key and a paused schedule, and sends unsent alerts.",
     )
-    def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
-        now = datetime.now(UTC)
+    def notices(context: SensorEvaluationContext) -> SkipReason:
+        workspace, now = workspace_of(context, resource), datetime.now(UTC)
         since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
         new_notices = [
-            *_failures(context.instance, workspace, since, jobs),
+            *_failures(context.instance, workspace, since, jobs, ingest),
             *_failed_requests(context.instance, workspace, since),
             *_paused(workspace),
         ]
@@ -70,7 +76,7 @@ def notices_sensor(jobs: Collection[str]) -> SensorDefinition:
 
 
 def _failures(
-    instance: DagsterInstance, workspace: Workspace, since: datetime, jobs: Collection[str]
+    instance: DagsterInstance, workspace: Workspace, since: datetime, jobs: Collection[str], ingest: str
 ) -> Iterator[Notice]:
     """Yield a notice for each run of these jobs and this home that failed since a time.
 
@@ -89,7 +95,7 @@ def _failures(
             yield key_refused(error, run.run_id, at)
         elif endpoint := run.tags.get(ENDPOINT_TAG):
             yield endpoint_refused(endpoint, error or "", run.run_id, at)
-        elif not will_repeat and not (is_paused and error in _CREDIT_ERRORS and run.job_name == INGEST):
+        elif not will_repeat and not (is_paused and error in _CREDIT_ERRORS and run.job_name == ingest):
             yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
 
 

@@ -18,6 +18,7 @@ from dagster import (
     EnvVar,
     InitResourceContext,
     ScheduleEvaluationContext,
+    SensorEvaluationContext,
 )
 from pydantic import Field, SecretStr
 
@@ -158,7 +159,8 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
 
 
 def workspace_of(
-    context: AssetExecutionContext | AssetCheckExecutionContext | ScheduleEvaluationContext, resource: str
+    context: AssetExecutionContext | AssetCheckExecutionContext | ScheduleEvaluationContext | SensorEvaluationContext,
+    resource: str,
 ) -> Workspace:
     """Return the workspace that a step or a tick has as the resource ``resource``. Raises ``TypeError`` for another."""
     workspace = getattr(context.resources, resource)

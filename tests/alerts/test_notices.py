@@ -11,7 +11,6 @@ from dagster import (
     DagsterInstance,
     DagsterRunStatus,
     GraphDefinition,
-    SkipReason,
     build_sensor_context,
     job,
     op,
@@ -74,9 +73,7 @@ def _tick(workspace: Workspace, instance: DagsterInstance) -> str:
     sensor = build_defs(workspace).resolve_sensor_def("notices")
     cursor = (utc_now() - timedelta(minutes=1)).replace(tzinfo=UTC).isoformat()
     with build_sensor_context(instance=instance, cursor=cursor, resources={"workspace": workspace}) as context:
-        found = sensor(context)
-    assert isinstance(found, SkipReason)
-    return str(found.skip_message)
+        return str(sensor.evaluate_tick(context).skip_message)
 
 
 def _types(receiver: Receiver) -> list[str]:
@@ -152,8 +149,9 @@ def test_failures_before_the_first_tick_are_not_reported(workspace: Workspace, i
     _fail(instance, "malformed_answer")
     sensor = build_defs(workspace).resolve_sensor_def("notices")
     with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
-        assert sensor(context).skip_message == "nothing failed"  # type: ignore[union-attr]
-        assert context.cursor is not None
+        result = sensor.evaluate_tick(context)
+    assert result.skip_message == "nothing failed"
+    assert result.cursor is not None
 
 
 def test_failed_requests_are_red_at_once_and_reported(

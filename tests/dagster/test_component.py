@@ -8,14 +8,27 @@ import re
 import subprocess
 import sys
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from dagster import ComponentTree, Definitions, build_schedule_context
+from dagster import (
+    ComponentTree,
+    DagsterInstance,
+    DagsterRunStatus,
+    Definitions,
+    GraphDefinition,
+    JobDefinition,
+    build_schedule_context,
+    build_sensor_context,
+    op,
+)
 
+from holderlake.alerts.outbox import Outbox
 from holderlake.dagster import HolderlakeComponent
+from holderlake.dagster.processes import process_lock
 from holderlake.healing.expected import expected
 from holderlake.healing.paused import pausing
 from holderlake.lake.lake import Lake
@@ -137,6 +150,51 @@ def test_the_schedule_of_a_component_waits_without_credits(tmp_path: Path) -> No
     with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
         pausing(workspace)(CreditsExhausted("used up"))
     assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == []
+
+
+@op
+def fail() -> None:
+    raise ValueError
+
+
+def test_a_failed_run_of_each_job_of_a_component_is_reported(tmp_path: Path, instance: DagsterInstance) -> None:
+    defs = _holders(tmp_path)
+    jobs = sorted(declared.name for declared in defs.jobs or [])
+    for name in [*jobs, "job_of_the_project"]:
+        _job(name).execute_in_process(instance=instance, raise_on_error=False)
+    _tick(defs, "onchain_notices", instance, (datetime.now(UTC) - timedelta(minutes=1)).isoformat())
+    with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
+        reported = Outbox(workspace.state(workspace.settings.alerts_database)).notices(datetime(2026, 1, 1))
+    assert sorted(notice.evidence["job"] for notice in reported) == jobs
+
+
+def test_runs_of_a_component_without_a_process_are_ended(tmp_path: Path, instance: DagsterInstance) -> None:
+    defs, cursor = _holders(tmp_path), None
+    jobs = [*(declared.name for declared in defs.jobs or []), "job_of_the_project"]
+    for name in jobs:
+        run_id = str(uuid4())
+        with process_lock(tmp_path, run_id) as tags:  # the lock is free again afterwards, as after a crash
+            instance.create_run_for_job(_job(name), run_id=run_id, tags=tags, status=DagsterRunStatus.STARTED)
+    for _ in range(2):
+        cursor = _tick(defs, "onchain_dead_runs", instance, cursor)
+    running = {run.job_name for run in instance.get_runs() if run.status == DagsterRunStatus.STARTED}
+    assert running == {"job_of_the_project"}
+
+
+def _job(name: str) -> JobDefinition:
+    """A job that fails."""
+    return GraphDefinition(name=name, node_defs=[fail]).to_job()
+
+
+def _tick(defs: Definitions, name: str, instance: DagsterInstance, cursor: str | None) -> str | None:
+    """Tick a sensor, and return its new cursor."""
+    with build_sensor_context(
+        instance=instance,
+        cursor=cursor,
+        resources=dict(defs.resources or {}),
+        repository_def=defs.get_repository_def(),
+    ) as context:
+        return defs.resolve_sensor_def(name).evaluate_tick(context).cursor
 
 
 def _requested(defs: Definitions, tick: datetime) -> list[str | None]:

@@ -45,6 +45,11 @@ class Pipeline:
             data = self.defs.resolve_schedule_def("daily").evaluate_tick(context)
         return self.execute(data.run_requests or []) or [data.skip_message]
 
+    def notify(self) -> None:
+        """Tick the sensor that sends notices."""
+        with build_sensor_context(instance=self.instance, resources={"workspace": self.workspace}) as context:
+            self.defs.resolve_sensor_def("notices").evaluate_tick(context)
+
     def sensor(self, name: str) -> list[Any]:
         """Return the results of the runs that a sensor requests, or the reason why it requests none."""
         with build_sensor_context(
@@ -181,6 +186,6 @@ def test_a_given_up_day_is_reported_once_with_its_name(
     assert pipeline.sensor("healing") == [(f"unknown|{YESTERDAY:%Y-%m-%d}", True)]
     for _ in range(2):
         assert pipeline.sensor("healing") == ["0 days wait for another attempt, 1 given up"]
-        pipeline.sensor("notices")
+        pipeline.notify()
     (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
     assert f"unknown {YESTERDAY:%Y-%m-%d} lacks tokens, holders, maps" in record.getMessage()
