@@ -30,22 +30,34 @@ class Period:
     since: datetime
     until: datetime
 
-    @property
-    def bound(self) -> dict[str, Any]:
-        """The values of the parameters of the queries in ``report_sql``, by name."""
-        return {"chain": self.chain, "token": self.token_address, "since": self.since, "until": self.until}
-
 
 class TokenHistory:
-    """Queries about one token and period. They share one connection, so all see the same version of the warehouse."""
+    """Queries about one token and period. They share one connection, so all see the same version of the warehouse.
+
+    ``since`` and ``until`` are the values of ``$since`` and ``$until`` in the queries. They are those of the period,
+    unless a caller sets them to the first and the last instant with data.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, period: Period) -> None:
         self._connection = connection
         self.period = period
+        self.since, self.until = period.since, period.until
 
     def ask(self, name: str) -> pa.Table:
-        """Return the rows of the query in the file ``report_sql/<name>.sql``."""
-        return self._table(_sql(name), self.period.bound)
+        """Return the rows of the query in the file ``report_sql/<name>.sql``.
+
+        A query compares the instants ``$since`` and ``$until``, or it is about the complete period, from
+        ``$period_start`` to ``$period_end``.
+        """
+        bound = {
+            "chain": self.period.chain,
+            "token": self.period.token_address,
+            "since": self.since,
+            "until": self.until,
+            "period_start": self.period.since,
+            "period_end": self.period.until,
+        }
+        return self._table(_sql(name), bound)
 
     def map_at(self, at: datetime) -> dict[str, pa.Table]:
         """Return the token's rows at the instant ``at`` in all ``MAP_TABLES``, by table name."""

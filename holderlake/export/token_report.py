@@ -9,7 +9,7 @@ import base64
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -36,8 +36,6 @@ _FIGURES: Final = (
 The shown number is the value times the factor: 100 shows a share as a percentage.
 """
 _MOST_EVENTS: Final = 60
-_OF_PERIOD = ("token", "problems", "quality")
-"""Questions about the complete period. The others compare its first and last instant with data."""
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 400
 """Pixels of a map: its text is legible on a phone, and in one of two columns on a screen."""
@@ -184,11 +182,8 @@ def gather(warehouse: Warehouse, period: Period) -> Content:
                 f"{period.until:%Y-%m-%d %H:%M}; the warehouse has data from {token['known_from']:%Y-%m-%d %H:%M} to "
                 f"{token['known_to']:%Y-%m-%d %H:%M}"
             )
-        of_period = {question: history.ask(question) for question in _OF_PERIOD if question != "token"}
-        history.period = replace(period, since=token["first_instant"], until=token["last_instant"])
-        answers = of_period | {
-            question: history.ask(question) for question in questions() if question not in _OF_PERIOD
-        }
+        history.since, history.until = token["first_instant"], token["last_instant"]
+        answers = {question: history.ask(question) for question in questions() if question != "token"}
         return Content(period, token, answers, _maps(history, token))
 
 

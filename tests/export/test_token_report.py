@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
+from holderlake.contract.tables import MAP_TABLES
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.engine.records import TRANSFERS
@@ -31,7 +32,7 @@ from holderlake.explorer.answers import history
 from holderlake.explorer.published import Published
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, draw_shares, followed, plot
 from holderlake.export.token_history import Period, token_history
-from holderlake.export.token_report import write_report
+from holderlake.export.token_report import gather, write_report
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.settings import Settings
@@ -190,6 +191,18 @@ def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
     assert "2 of 4 maps and lists of this report are as of later times" in text
     write_report(warehouse, period(until=DAYS[5]), page, MADE)
     assert "The data end" not in page.read_text()
+
+
+def test_quality_is_about_the_complete_period_and_comparisons_about_its_data(tmp_path: Path) -> None:
+    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
+    fill(lake, 0, 2)
+    nothing = {name: rows(name, "eth", DAYS[5], []) for name in MAP_TABLES}
+    failure = {"endpoint": "map", "subject": TOKEN, "code": "unreachable", "reason": "the provider did not answer"}
+    write(lake, "maps", "eth", DAYS[5], nothing, {TOKEN}, rows("failures", "eth", DAYS[5], [failure]))
+    warehouse.load(lake)
+    content = gather(warehouse, period(since=datetime(2026, 10, 1)))
+    assert content.rows("quality")[0]["failures"] == 1
+    assert {row["change"] for row in content.rows("changes")} == {"entered", "left"}
 
 
 def test_report_and_explorer_say_which_amounts_are_not_exact(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ SELECT
     ) AS has_other_balances,
     min(known.timestamp) AS known_from,
     max(known.timestamp) AS known_to,
-    min(known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS first_instant,
-    max(known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS last_instant,
-    min(known.timestamp) FILTER (known.kind = 'maps' AND known.timestamp BETWEEN $since AND $until) AS first_map,
-    max(known.timestamp) FILTER (known.kind = 'maps' AND known.timestamp BETWEEN $since AND $until) AS last_map,
-    count(DISTINCT known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS instants
+    min(known.timestamp) FILTER (known.timestamp BETWEEN $period_start AND $period_end) AS first_instant,
+    max(known.timestamp) FILTER (known.timestamp BETWEEN $period_start AND $period_end) AS last_instant,
+    min(known.timestamp) FILTER (known.kind = 'maps' AND known.timestamp BETWEEN $period_start AND $period_end) AS first_map,
+    max(known.timestamp) FILTER (known.kind = 'maps' AND known.timestamp BETWEEN $period_start AND $period_end) AS last_map,
+    count(DISTINCT known.timestamp) FILTER (known.timestamp BETWEEN $period_start AND $period_end) AS instants
 FROM named
 LEFT JOIN known ON true
 GROUP BY ALL;
