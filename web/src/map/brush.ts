@@ -186,7 +186,7 @@ export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, rad
   });
 }
 
-/** Draws a name beside a bubble, on ground that lets lines shine through. */
+/** Draws a name beside a bubble, on a half-transparent box of the background's colour. */
 export function paintLabel(context: CanvasRenderingContext2D, { x, y, radius }: Shape, label: Label, zoom: number, isDimmed: boolean): void {
   const { ground, ink, quiet } = colours.peek();
   const [right, down] = middleOf(label, radius * zoom);

@@ -1,4 +1,4 @@
-/** Texts in bubbles, and names beside them: of the largest holders and of all named wallets, where there is room. */
+/** The texts in bubbles, and the names beside them: the largest holders and all wallets with a name get one if there is room. */
 import { brief, cut, share } from "../format";
 import type { Look } from "./brush";
 import type { Bubble } from "./scene";
@@ -19,9 +19,9 @@ const LARGEST = 10;
 const MOST_LABELS = 40;
 const MOST_LETTERS = 26;
 
-/** The least radius in pixels of a bubble in which a longer name has two lines; others have it beside them. */
+/** A longer name is in two lines in bubbles from this radius (pixels) on, and beside smaller ones. */
 const WRAPPED_FROM = 34;
-/** The least letters of a line in which a long word may be cut. */
+/** A long word is cut only in lines of at least this many letters. */
 const CUT_FROM = 12;
 
 /** Returns a name in two lines, or nothing if it does not fit. */
