@@ -3,11 +3,11 @@
 The provider may offer this metadata in a custom plan only.
 """
 
+from holderlake.core.ingest.streams.addresses import ADDRESSES
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
-from holderlake.ingest.streams.addresses import ADDRESSES
 
 addresses = stream_asset(
     ADDRESSES,

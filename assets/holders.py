@@ -3,11 +3,11 @@
 The section ``[holders]`` of the settings has the options of its requests: how many holders, and with which details.
 """
 
+from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
-from holderlake.ingest.streams.holders import HOLDERS
 
 holders = stream_asset(
     HOLDERS,

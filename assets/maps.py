@@ -3,11 +3,11 @@
 The section ``[maps]`` of the settings has the options of its requests, such as how many holders a map has.
 """
 
+from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
-from holderlake.ingest.streams.maps import MAPS
 
 maps = stream_asset(
     MAPS,

@@ -1,10 +1,10 @@
 """Asset: transfers between the members of each address set, fetched at each run of the schedule ``daily``."""
 
+from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
-from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 
 subgraphs = stream_asset(
     SUBGRAPHS,

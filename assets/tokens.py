@@ -1,10 +1,10 @@
 """Asset: metadata and statistics of the watched tokens, fetched at each run of the schedule ``daily``."""
 
+from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
 from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.dagster.resources import WORKSPACE
-from holderlake.ingest.streams.tokens import TOKENS
 
 tokens = stream_asset(
     TOKENS,

@@ -26,15 +26,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.engine import DAY, END, TOKENS, alone, build, token_address, write_raw
-from holderlake.cluster.answers import BulkRequest, answers
-from holderlake.cluster.build import build as build_store
-from holderlake.cluster.spark import session
-from holderlake.cluster.tasks import Workers
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix
+from holderlake.core.units import parse_memory_limit
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.store.store import Store
-from holderlake.units import parse_memory_limit
+from holderlake.scale.spark.answers import BulkRequest, answers
+from holderlake.scale.spark.build import build as build_store
+from holderlake.scale.spark.spark import session
+from holderlake.scale.spark.tasks import Workers
 from tests.spark import SparkCluster
 
 _AT: Final = datetime(2026, 1, 1)

@@ -41,17 +41,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.worlds import BEGIN, YEAR, World, make_world, write_crowd
-from holderlake.contract import exact_json
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.extra_requests import OwnersOptions, OwnersRequest
-from holderlake.contract.requests import MapOptions, MapRequest
-from holderlake.contract.times import from_unix
+from holderlake.analysis.entities.clusters import FOLDER
+from holderlake.analysis.entities.kinds import EVIDENCE_KINDS, LEAST_CONFIDENCE
+from holderlake.analysis.entities.links import ENTITIES, JOINS, LINKS, MARKED, AnyArray, connected, find_entities
+from holderlake.analysis.entities.sources import file_marks
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.extra_requests import OwnersOptions, OwnersRequest
+from holderlake.core.contract.requests import MapOptions, MapRequest
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
-from holderlake.entities.clusters import FOLDER
-from holderlake.entities.kinds import EVIDENCE_KINDS, LEAST_CONFIDENCE
-from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, AnyArray, connected, find_entities
-from holderlake.entities.sources import file_marks
 from holderlake.service.api import extra_answers
 from holderlake.service.api.answers import token_map
 

@@ -26,21 +26,21 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.comparison.compare import compare
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.tables import TABLES, with_fetched_at
-from holderlake.contract.times import from_unix
+from holderlake.analysis.comparison.compare import compare
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.tables import TABLES, with_fetched_at
+from holderlake.core.contract.times import from_unix
+from holderlake.core.ingest.partition import with_option_columns
+from holderlake.core.warehouse.schema import install
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.records import TRANSFERS, Key, Label, TokenInfo
-from holderlake.engine.sources.files.transfers import FileOptions, read_file
-from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.sample.world import sample_world
 from holderlake.engine.store.store import Store
-from holderlake.ingest.partition import with_option_columns
-from holderlake.warehouse.schema import install
+from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.labels import read_labels
+from holderlake.sources.sample.world import sample_world
 
 FETCHED_AT: Final = datetime(2026, 11, 1)
 

@@ -22,11 +22,11 @@ from typing import Final
 
 from dagster import DagsterInstance, DagsterRunStatus
 
+from holderlake.core.settings import Settings
 from holderlake.dagster.instance import dagster_instance, prepare_dagster_home
 from holderlake.dagster.partitions import CHAIN, partition_key
-from holderlake.local.sample_world import sample_period
-from holderlake.local.workspaces import make_workspace
-from holderlake.settings import Settings
+from holderlake.sources.sample_world import sample_period
+from holderlake.workspaces import make_workspace
 from pipelines.definitions import build_defs
 
 LIMIT: Final = 3_000

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holderlake.contract import exact_json
-from holderlake.contract.models import AddressMetadata, GroupedTransfer, Holder, Map
-from holderlake.contract.tables import TABLES, with_fetched_at
-from holderlake.contract.times import from_unix
-from holderlake.decoding.answers import address_rows, holder_rows, map_tables, parse, subgraph_rows
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.models import AddressMetadata, GroupedTransfer, Holder, Map
+from holderlake.core.contract.tables import TABLES, with_fetched_at
+from holderlake.core.contract.times import from_unix
+from holderlake.core.decoding.answers import address_rows, holder_rows, map_tables, parse, subgraph_rows
 
 NODES: Final = 80
 RELATIONSHIPS: Final = 1_000
@@ -162,7 +162,7 @@ def ways_of(shape: Any, decode: Callable[[bytes], object]) -> dict[str, Any]:
     return {
         "plain data, nothing more (msgspec)": msgspec.json.decode,
         "structs (parse)": lambda raw: parse(raw, shape),
-        "bytes to tables (holderlake.decoding)": decode,
+        "bytes to tables (holderlake.core.decoding)": decode,
         "an odd value in it (decoding.lenient)": lambda raw: decode(odd(raw)),
     }
 

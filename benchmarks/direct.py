@@ -24,15 +24,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from holderlake.core.ingest.run import ingest
+from holderlake.core.ingest.stream import IngestContext, PartitionResult
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.backfill import groups_of_days
-from holderlake.ingest.run import ingest
-from holderlake.ingest.stream import IngestContext, PartitionResult
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.local.sample_world import sample_period
-from holderlake.local.workspaces import make_workspace
-from holderlake.settings import Settings
-from holderlake.workspace import Workspace
+from holderlake.sources.sample_world import sample_period
+from holderlake.workspaces import make_workspace
 
 Found = dict[str, float]
 

@@ -36,9 +36,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.raw_ways import TOOLS, measured
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.holders import holders_as_of

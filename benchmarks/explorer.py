@@ -21,12 +21,12 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, CDPSession, Page
 
-from holderlake.lake.lake import Lake
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 from tests.browser import opened_browser
-from tests.explorer.serving import exploring
-from tests.explorer.world import CROWD, INSTANTS, TIDE, crowd_map, fill
 from tests.lakes import rows, write
+from tests.presentation.explorer.serving import exploring
+from tests.presentation.explorer.world import CROWD, INSTANTS, TIDE, crowd_map, fill
 
 DRAWN = ".map[data-at][aria-busy=false]"
 COUNT = """

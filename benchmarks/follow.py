@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix
+from holderlake.engine.direct import StoreEngine
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from holderlake.local.store_engine import StoreEngine
 from tests.chain.anvil import Anvil, call, program
 from tests.end_to_end.test_real_chain import environment
 from tests.processes import DEVNULL, start_holderlake

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from holderlake.iceberg.snapshots import NAMESPACE
-from holderlake.iceberg.tables import IcebergTables
-from holderlake.lake.lake import Lake
+from holderlake.core.lake.lake import Lake
+from holderlake.scale.iceberg.snapshots import NAMESPACE
+from holderlake.scale.iceberg.tables import IcebergTables
 from tests.lakes import write_holders
 
 _ADDRESSES = 50

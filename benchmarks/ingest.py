@@ -150,9 +150,9 @@ def floor_with_dagster(work: Work) -> dict[str, float]:
 
 def ours(work: Work) -> dict[str, float]:
     """Use Holderlake without Dagster: requests are metered and archived, partitions are committed and loaded."""
-    from holderlake.ingest.run import ingest
-    from holderlake.ingest.stream import IngestContext
-    from holderlake.ingest.streams.maps import MAPS
+    from holderlake.core.ingest.run import ingest
+    from holderlake.core.ingest.stream import IngestContext
+    from holderlake.core.ingest.streams.maps import MAPS
 
     workspace = _workspace(work)
     began = time.perf_counter()
@@ -215,9 +215,9 @@ def dlt_with_our_arrow(work: Work) -> dict[str, float]:
 def _workspace(work: Work) -> Any:
     from pydantic import SecretStr
 
-    from holderlake.settings import Settings
-    from holderlake.settings.sections.provider import ProviderSettings
-    from holderlake.workspace import Endpoint, Workspace
+    from holderlake.core.settings import Settings
+    from holderlake.core.settings.sections.provider import ProviderSettings
+    from holderlake.core.workspace import Endpoint, Workspace
 
     asked = ProviderSettings(url=work.url, rate_per_minute=work.rate)
     settings = Settings(home=work.home, provider=asked, watchlist={"eth": work.tokens})

@@ -14,9 +14,9 @@ from dlt.sources.helpers import requests
 from dlt.sources.rest_api import rest_api_source
 
 from benchmarks.ingest_floor import SCORES, SUPPLY
-from holderlake.contract.tables import TABLES, with_fetched_at
-from holderlake.contract.times import to_unix
-from holderlake.decoding.answers import map_tables
+from holderlake.core.contract.tables import TABLES, with_fetched_at
+from holderlake.core.contract.times import to_unix
+from holderlake.core.decoding.answers import map_tables
 
 if TYPE_CHECKING:
     from benchmarks.ingest import Work

@@ -30,15 +30,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake.archive.archive import AnswerArchive, NewAnswer
-from holderlake.backfill.plan import make_plan
-from holderlake.contract.tables import TABLES, build
-from holderlake.ingest.stream import partition_of
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import Lake, PartitionUpdate
-from holderlake.settings import Settings
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.core.archive.archive import AnswerArchive, NewAnswer
+from holderlake.core.contract.tables import TABLES, build
+from holderlake.core.ingest.stream import partition_of
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.lake.lake import Lake, PartitionUpdate
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Endpoint, Workspace
+from holderlake.operations.backfill.plan import make_plan
 
 LIMIT_SECONDS: Final = 60
 """Seconds of CPU."""

@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.node import Node
-from holderlake.engine.sources.rpc.reading import EventReader, Width, in_order
-from holderlake.engine.sources.rpc.run import ChainImport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
+from holderlake.sources.rpc.node import Node
+from holderlake.sources.rpc.reading import EventReader, Width, in_order
+from holderlake.sources.rpc.run import ChainImport, ReadOptions, Selection
 from tests.chain.anvil import GENESIS_TIME, MISSING, Anvil, call, find
 
 LOGS_A_CALL: Final = 97

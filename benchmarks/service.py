@@ -26,11 +26,11 @@ from pathlib import Path
 import httpx
 import uvloop
 
-from holderlake.contract.prices import CREDIT
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.prices import CREDIT
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.store.store import Store
-from holderlake.local.sample_world import sample_period, sample_store
 from holderlake.service.billing.keys import KeyStore
+from holderlake.sources.sample_world import sample_period, sample_store
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 3
@@ -41,7 +41,7 @@ from pathlib import Path
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import serve
-from holderlake.settings.sections.service import ServiceSettings
+from holderlake.core.settings.sections.service import ServiceSettings
 settings = ServiceSettings(calls_per_minute=10**9, cache_megabytes=64)
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
     serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)

@@ -22,10 +22,10 @@ from typing import Final
 import duckdb
 
 from benchmarks.engine import build, token_address, write_raw
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.engine.store.store import Store
-from holderlake.lake.lake import Lake
-from holderlake.local.store import stored_transfers
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.sources.store import stored_transfers
 
 LARGEST: Final = token_address(0)
 _ROUNDS: Final = 9

@@ -30,10 +30,10 @@ from typing import Any, Final
 import duckdb
 
 from benchmarks.warehouse_lake import Size, make_lake
-from holderlake.lake.lake import Lake
-from holderlake.warehouse import lake_views
-from holderlake.warehouse.connections import prepared
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse import lake_views
+from holderlake.core.warehouse.connections import prepared
+from holderlake.core.warehouse.warehouse import Warehouse
 
 HELD_BACK: Final = 100
 """Partitions that are loaded while other processes query the warehouse."""
@@ -41,7 +41,7 @@ HELD_BACK: Final = 100
 READER: Final = """
 import json, sys, time
 from pathlib import Path
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.warehouse.warehouse import Warehouse
 
 warehouse, folder = Warehouse(Path(sys.argv[1])), Path(sys.argv[2])
 reads, slowest, partial, failed = 0, 0.0, 0, []
@@ -65,8 +65,8 @@ print(json.dumps(result | {"first": failed[:1]}))
 LOADER: Final = """
 import sys
 from pathlib import Path
-from holderlake.lake.lake import Lake
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 
 print("loading", flush=True)
 Warehouse(Path(sys.argv[1])).load(Lake(Path(sys.argv[2])))

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.chains import KNOWN_CHAINS
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES
-from holderlake.lake.lake import Lake, PartitionUpdate
+from holderlake.core.contract.chains import KNOWN_CHAINS
+from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES
+from holderlake.core.lake.lake import Lake, PartitionUpdate
 
 FIRST_DAY = datetime(2025, 1, 1)
 _CLUSTER = 5

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from holderlake import errors
-    from holderlake.client import Client
-    from holderlake.settings import Settings
-    from holderlake.warehouse.dataframes import open_lake, open_warehouse
+    from holderlake.core.client import Client
+    from holderlake.core.settings import Settings
+    from holderlake.core.warehouse.dataframes import open_lake, open_warehouse
 
 __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
 
 _HOMES: Final = {
-    "Client": ("holderlake.client", "Client"),
-    "Settings": ("holderlake.settings", "Settings"),
+    "Client": ("holderlake.core.client", "Client"),
+    "Settings": ("holderlake.core.settings", "Settings"),
     "errors": ("holderlake.errors", ""),
-    "open_lake": ("holderlake.warehouse.dataframes", "open_lake"),
-    "open_warehouse": ("holderlake.warehouse.dataframes", "open_warehouse"),
+    "open_lake": ("holderlake.core.warehouse.dataframes", "open_lake"),
+    "open_warehouse": ("holderlake.core.warehouse.dataframes", "open_warehouse"),
 }
 """Module and attribute of each public name; an empty attribute means the module itself."""
 

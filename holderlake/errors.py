@@ -7,9 +7,8 @@ Base classes: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call 
 
 from __future__ import annotations
 
-from holderlake.engine.errors import BadSource, EngineError, UnusableStore
-from holderlake.lake.manifests import LakeError
-from holderlake.provider.errors import (
+from holderlake.core.lake.manifests import LakeError
+from holderlake.core.provider.errors import (
     BudgetExceeded,
     CreditsExhausted,
     InvalidKey,
@@ -20,9 +19,10 @@ from holderlake.provider.errors import (
     ProviderError,
     TransientError,
 )
-from holderlake.settings import SettingsError
-from holderlake.storage.sqlite import DatabaseError
-from holderlake.warehouse.warehouse import WarehouseError
+from holderlake.core.settings import SettingsError
+from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.core.warehouse.warehouse import WarehouseError
+from holderlake.engine.errors import BadSource, EngineError, UnusableStore
 
 __all__ = [
     "BadSource",

@@ -19,7 +19,7 @@ def open_the_warehouse():
     from matplotlib.ticker import PercentFormatter
 
     import holderlake
-    from holderlake.units import percentage
+    from holderlake.core.units import percentage
 
     def percent(share):
         return "" if share is None or math.isnan(share) else f"{percentage(share, 1)}%"
@@ -63,7 +63,7 @@ def choose_a_token(warehouse, mo):
 
 @app.cell
 def draw_the_map(warehouse, mo, token):
-    from holderlake.pictures.drawing.draw import Theme, TokenTitle, draw_map
+    from holderlake.presentation.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
     where = "WHERE chain = ? AND token_address = ?"
     newest = warehouse.arrow(f"SELECT max(timestamp) AS as_of FROM maps {where}", token.value)["as_of"][0].as_py()

@@ -16,10 +16,10 @@ from dagster import (
 
 import assets
 from assets.transfers import transfers
+from holderlake.core.settings import load_settings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.checks.alerts import alert_checks
 from holderlake.dagster.definitions import application
-from holderlake.settings import load_settings
-from holderlake.workspace import Workspace
 from resources.definitions import all_resources
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holderlake.core.settings import Settings
 from holderlake.dagster.resources import (
     EngineResource,
     LakeResource,
@@ -11,7 +12,6 @@ from holderlake.dagster.resources import (
     WarehouseResource,
     resources_of,
 )
-from holderlake.settings import Settings
 
 
 def all_resources(settings: Settings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from obstore.store import MemoryStore
 
-from holderlake.storage.objects import MOST_BYTES, Bucket, Listed, Version
+from holderlake.scale.bucket.objects import MOST_BYTES, Bucket, Listed, Version
 
 
 class Counted(Bucket):

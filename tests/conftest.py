@@ -150,7 +150,7 @@ class RunningService:
 @pytest.fixture(scope="session")
 def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The engine's store of the sample world."""
-    from holderlake.local.sample_world import sample_store
+    from holderlake.sources.sample_world import sample_store
 
     return sample_store(tmp_path_factory.mktemp("home"))
 
@@ -183,9 +183,9 @@ def workspaces_of(service: RunningService, home: Path) -> Iterator[Callable[...,
     """Make workspaces of a home, and close them at the end of the block."""
     from pydantic import SecretStr
 
-    from holderlake.local.sample_world import with_sample_watchlist
-    from holderlake.settings import Settings
-    from holderlake.workspace import Endpoint, Workspace
+    from holderlake.core.settings import Settings
+    from holderlake.core.workspace import Endpoint, Workspace
+    from holderlake.sources.sample_world import with_sample_watchlist
 
     def make(secret: str | None = None, base_url: str | None = None, **settings: Any) -> Any:
         chosen = with_sample_watchlist(Settings(home=home, **settings))

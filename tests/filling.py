@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from holderlake.archive.archive import AnswerArchive, StoredAnswer
-from holderlake.ingest.run import ingest
-from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
-from holderlake.workspace import Workspace
+from holderlake.core.archive.archive import AnswerArchive, StoredAnswer
+from holderlake.core.ingest.run import ingest
+from holderlake.core.ingest.stream import IngestContext, PartitionResult, Stream
+from holderlake.core.workspace import Workspace
 
 MakeWorkspace = Callable[..., Workspace]
 

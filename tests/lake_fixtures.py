@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.lake.lake import Lake
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, write_holders
 
 

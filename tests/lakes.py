@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.tables import MAP_TABLES, TABLES, amount_columns, build, with_fetched_at
-from holderlake.lake.lake import Lake, Manifest, PartitionUpdate
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.contract.tables import MAP_TABLES, TABLES, amount_columns, build, with_fetched_at
+from holderlake.core.lake.lake import Lake, Manifest, PartitionUpdate
+from holderlake.core.warehouse.warehouse import Warehouse
 
 DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
 FETCHED_AT = datetime(2026, 12, 1, 12, 30)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
+from holderlake.core.storage.state import Where
 from holderlake.service.billing.keys import KeyStore, postgresql_place
-from holderlake.storage.state import Where
 from tests.postgres import PostgresServer
 from tests.processes import PIPE, Process, start
 

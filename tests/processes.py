@@ -27,7 +27,7 @@ PATIENCE: Final = 240.0
 _SHARED: Final = (
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
-    "holderlake.mcp.sandbox",
+    "holderlake.presentation.mcp.sandbox",
     "pyspark-shell",
     "pyspark.daemon",
 )

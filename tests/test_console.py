@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holderlake import console
+from holderlake.presentation import console
 
 REDIRECTED = """
 import os
-from holderlake import console
+from holderlake.presentation import console
 with console.progress("filling", 2):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     console.err.print("half of it is done")

@@ -12,13 +12,13 @@ import typer.main
 
 from docs.reference.pages import DECISIONS, FOLDER, PAGES
 from holderlake.cli.main import app
-from holderlake.contract.tables import TABLES
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.settings import Settings
+from holderlake.core.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
+from holderlake.core.settings.sections.engine import NodeSettings
 from holderlake.dagster.jobs import all_jobs
 from holderlake.dagster.sensors import all_sensors
-from holderlake.engine.sources.files.transfers import FORMATS
-from holderlake.settings import Settings
-from holderlake.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
-from holderlake.settings.sections.engine import NodeSettings
+from holderlake.sources.files.transfers import FORMATS
 
 ROOT = Path(__file__).parents[1]
 _TEXT_FILES = {

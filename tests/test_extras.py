@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holderlake import extras
 from holderlake.cli import main
+from holderlake.core import extras
 
 ROOT = Path(__file__).parents[1]
 _WITHOUT = """
@@ -38,10 +38,9 @@ def without(packages: list[str], code: str, home: Path) -> subprocess.CompletedP
 
 
 def test_pipeline_and_warehouse_need_no_extra(tmp_path: Path) -> None:
-    modules = (
-        "holderlake.client, holderlake.dagster.definitions, holderlake.doctor.doctor, holderlake.maintenance.rebuild"
-    )
-    run = without(list(extras.EXTRA_OF), f"import {modules}, holderlake.ingest.run", tmp_path)
+    modules = "holderlake.core.client, holderlake.dagster.definitions, "
+    modules += "holderlake.operations.doctor.doctor, holderlake.operations.maintenance.rebuild"
+    run = without(list(extras.EXTRA_OF), f"import {modules}, holderlake.core.ingest.run", tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from holderlake.signals import run_until_stopped, until_stopped
+from holderlake.core.signals import run_until_stopped, until_stopped
 from tests.chain.scripted import TOKEN, MadeUpChain, ScriptedNode
-from tests.explorer.world import fill
+from tests.presentation.explorer.world import fill
 from tests.processes import HOLDERLAKE, PATIENCE, PIPE, Process, start, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send")

@@ -22,8 +22,8 @@ import typer.main
 
 from docs.reference.pages import DECISIONS
 from holderlake.cli.main import app
-from holderlake.settings import Settings
-from holderlake.warehouse import schema
+from holderlake.core.settings import Settings
+from holderlake.core.warehouse import schema
 from tests.browser import PHONE, expect, opened_browser
 from tests.servers import LoopbackServer
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holderlake.units import counted, parse_duration, parse_memory_limit, percentage
+from holderlake.core.units import counted, parse_duration, parse_memory_limit, percentage
 
 
 @pytest.mark.parametrize(

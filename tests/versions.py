@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from holderlake.contract import tables
-from holderlake.warehouse.schema import queries
+from holderlake.core.contract import tables
+from holderlake.core.warehouse.schema import queries
 
 COLUMN: Final = "liquidity"
 

@@ -1,4 +1,4 @@
-// Builds the page into ../holderlake/explorer/static, or into the folder that is named. The same sources give the same bytes.
+// Builds the page into ../holderlake/presentation/explorer/static, or into the folder that is named. The same sources give the same bytes.
 import { build } from "esbuild";
 import { copyFile, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";

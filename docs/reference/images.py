@@ -20,9 +20,9 @@ from typing import Final
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from holderlake.export.token_history import Period, token_history
-from holderlake.pictures.drawing.draw import Theme, TokenTitle, draw_map
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.presentation.export.token_history import Period, token_history
+from holderlake.presentation.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
 FOLDER: Final = Path(__file__).parents[1] / "images"
 _EXPLORER_TOKEN: Final = ("eth", "KELP")

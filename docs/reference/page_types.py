@@ -6,12 +6,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake.contract.models import HolderNode, Model, Scores, SupplyStats
-from holderlake.contract.tables import columns_of_model
+from holderlake.core.contract.models import HolderNode, Model, Scores, SupplyStats
+from holderlake.core.contract.tables import columns_of_model
 
 _MODELS: Final[tuple[type[Model], ...]] = (HolderNode, SupplyStats, Scores)
 _HEAD: Final = """\
-/** Columns of an answer's objects, made by `python -m docs.reference.pages` from holderlake/contract/models.py. */
+/** Columns of an answer's objects, made by `python -m docs.reference.pages` from holderlake/core/contract/models.py. */
 """
 
 

@@ -26,10 +26,17 @@ from docs.reference.sql_pages import SUBJECTS, sql_page, subject_page
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
-from holderlake.engine.sources.files.mapping import FAILED, PRESETS, Preset
-from holderlake.settings import Settings
-from holderlake.settings.declared import COMMON, Setting, declared_settings, duration_text, is_section, sections_below
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.settings import Settings
+from holderlake.core.settings.declared import (
+    COMMON,
+    Setting,
+    declared_settings,
+    duration_text,
+    is_section,
+    sections_below,
+)
+from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.sources.files.mapping import FAILED, PRESETS, Preset
 
 FOLDER: Final = Path(__file__).parents[1]
 

@@ -19,7 +19,7 @@ from matplotlib.axis import Axis
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
-from holderlake.export.history_plots import percent_tick
+from holderlake.presentation.export.history_plots import percent_tick
 
 _QUESTION: Final = re.compile(r"```sql\n(.*?)```.*?<!-- (.*?) -->\n!\[.*?\]\((.*?)\)", re.DOTALL)
 _PLOT: Final = re.compile(r"(bars|lines): (\w+) by ([\w, ]+?)(?: for (\w+))?")

@@ -14,10 +14,10 @@ from pydantic.fields import FieldInfo
 
 import holderlake
 import holderlake.dagster
-from holderlake.ingest.stream import Partition, Stream
-from holderlake.lake.lake import Lake
-from holderlake.warehouse.dataframes import DataFrames
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.ingest.stream import Partition, Stream
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.dataframes import DataFrames
+from holderlake.core.warehouse.warehouse import Warehouse
 
 _HEAD: Final = """\
 # The Python interface
@@ -37,8 +37,8 @@ _DAGSTER: Final = """
 ## Build Dagster assets
 
 All names are in `holderlake.dagster`. [Dagster](dagster.md#use-the-assets-in-a-project-of-your-own) has a complete
-project. The streams of this application are in the modules of `holderlake.ingest.streams`, such as `HOLDERS` in
-`holderlake.ingest.streams.holders`.
+project. The streams of this application are in the modules of `holderlake.core.ingest.streams`, such as `HOLDERS` in
+`holderlake.core.ingest.streams.holders`.
 """
 _PARTS: Final = """
 ## Read parts of a home

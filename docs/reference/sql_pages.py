@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from docs.reference.view_columns import view_columns
-from holderlake.warehouse.schema import Query, queries
+from holderlake.core.warehouse.schema import Query, queries
 
 _HEAD: Final = """\
 # SQL: views and macros

@@ -9,11 +9,11 @@ from typing import Final
 import pyarrow as pa
 
 from docs.reference.sql_pages import link
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, SIDE_TABLES, TABLES, Table
-from holderlake.storage.layout import partition_folder, table_name
-from holderlake.warehouse import schema
-from holderlake.warehouse.schema import OWN_TABLES, Query, queries
-from holderlake.warehouse.spending import CREDITS
+from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, SIDE_TABLES, TABLES, Table
+from holderlake.core.storage.layout import partition_folder, table_name
+from holderlake.core.warehouse import schema
+from holderlake.core.warehouse.schema import OWN_TABLES, Query, queries
+from holderlake.core.warehouse.spending import CREDITS
 
 ALL_TABLES: Final = {**TABLES, **OWN_TABLES}
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 
 import duckdb
 
-from holderlake.contract.tables import TABLES
-from holderlake.warehouse import schema
-from holderlake.warehouse.schema import OWN_TABLES, Query, column_name
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.warehouse import schema
+from holderlake.core.warehouse.schema import OWN_TABLES, Query, column_name
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _meaning(query: Query, column: str) -> str:
 
 @cache
 def _meanings() -> dict[str, dict[str, str]]:
-    return tomllib.loads(files("holderlake.warehouse").joinpath("sql", "columns.toml").read_text())
+    return tomllib.loads(files("holderlake.core.warehouse").joinpath("sql", "columns.toml").read_text())
 
 
 @cache

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import From, Json, To
-from holderlake.contract.times import parse_end, parse_when, utc_now
-from holderlake.units import counted
+from holderlake.core.contract.times import parse_end, parse_when, utc_now
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from holderlake.alerts.delivery import DeliveryReport
-    from holderlake.alerts.outbox import Delivery
-    from holderlake.alerts.rules import Alert
-    from holderlake.settings import Settings
+    from holderlake.core.settings import Settings
+    from holderlake.operations.alerts.delivery import DeliveryReport
+    from holderlake.operations.alerts.outbox import Delivery
+    from holderlake.operations.alerts.rules import Alert
 
 
 app = typer.Typer(help="List the alerts of the warehouse's rules, and deliver them.", no_args_is_help=True)
@@ -38,7 +38,7 @@ def list_alerts(
 
     Example: holderlake alerts list --from 2025-01-01 --rule cluster_share
     """
-    from holderlake.alerts.delivery import evaluate_rules
+    from holderlake.operations.alerts.delivery import evaluate_rules
 
     settings = shared.settings()
     now = utc_now()
@@ -54,7 +54,7 @@ def deliver_new_alerts(json: Json = False) -> None:
 
     Example: holderlake alerts deliver
     """
-    from holderlake.alerts.delivery import deliver_alerts
+    from holderlake.operations.alerts.delivery import deliver_alerts
 
     _report_delivery(deliver_alerts(shared.workspace()), json)
 
@@ -65,9 +65,9 @@ def send_test(json: Json = False) -> None:
 
     Example: holderlake alerts test
     """
-    from holderlake.alerts.destinations import NotDelivered, destinations_of
-    from holderlake.alerts.notices import test_notice
     from holderlake.errors import RunFailed, SettingsError
+    from holderlake.operations.alerts.destinations import NotDelivered, destinations_of
+    from holderlake.operations.alerts.notices import test_notice
 
     now = utc_now()
     notice = test_notice(now)
@@ -101,8 +101,8 @@ def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
 
 
 def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime, as_json: bool) -> None:
-    from holderlake.alerts.outbox import Outbox
-    from holderlake.workspace import state_of
+    from holderlake.core.workspace import state_of
+    from holderlake.operations.alerts.outbox import Outbox
 
     outbox = Outbox(state_of(settings, settings.alerts_database))
     deliveries = outbox.deliveries()

@@ -9,20 +9,20 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from holderlake import console
-from holderlake.backfill.paused import forget_paused, paused_backfills
-from holderlake.backfill.plan import make_plan
-from holderlake.backfill.report import plan_markdown
 from holderlake.cli.outcome import Outcome
 from holderlake.cli.plan_report import plan_report
-from holderlake.contract.times import parse_when
+from holderlake.core.contract.times import parse_when
+from holderlake.core.ingest.run import cancelling, check_before_run, ingest
+from holderlake.core.ingest.stream import IngestContext, PartitionResult
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.instance import dagster_instance
 from holderlake.dagster.launch import fill
-from holderlake.ingest.run import cancelling, check_before_run, ingest
-from holderlake.ingest.stream import IngestContext, PartitionResult
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.operations.backfill.paused import forget_paused, paused_backfills
+from holderlake.operations.backfill.plan import make_plan
+from holderlake.operations.backfill.report import plan_markdown
+from holderlake.presentation import console
 
 _RECOMPUTE: Final = "recompute"
 """Run of the ledger for partitions that the own store computes again."""

@@ -53,8 +53,8 @@ def cluster_fill(
 
     Example: holderlake cluster fill --from 2026-01-01 --every 1d --chain eth
     """
-    from holderlake.backfill.instants import chosen_instants
     from holderlake.cli.cluster_jobs import fill_on_cluster
+    from holderlake.operations.backfill.instants import chosen_instants
 
     workspace = shared.reading()
     fill_instants = chosen_instants(start, end, every, instants)

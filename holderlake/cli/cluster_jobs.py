@@ -16,29 +16,29 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from rich.progress import Progress
 
-from holderlake import console
-from holderlake.cluster.answers import BulkRequest, Partition, answers
-from holderlake.cluster.build import build
-from holderlake.cluster.tasks import Workers
-from holderlake.contract import tables
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import TABLES, with_fetched_at
-from holderlake.contract.times import check_passed, utc_now
+from holderlake.core.contract import tables
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import TABLES, with_fetched_at
+from holderlake.core.contract.times import check_passed, utc_now
+from holderlake.core.ingest.partition import with_option_columns
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.lake.lake import PartitionUpdate
+from holderlake.core.provider.fetcher import rules_text
+from holderlake.core.settings import Settings, SettingsError
+from holderlake.core.units import counted, parse_memory_limit
+from holderlake.core.workspace import Workspace
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.errors import RunFailed
-from holderlake.ingest.partition import with_option_columns
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import PartitionUpdate
-from holderlake.local.store import open_own_store, own_store_id
-from holderlake.provider.fetcher import rules_text
-from holderlake.settings import Settings, SettingsError
-from holderlake.units import counted, parse_memory_limit
-from holderlake.workspace import Workspace
+from holderlake.presentation import console
+from holderlake.scale.spark.answers import BulkRequest, Partition, answers
+from holderlake.scale.spark.build import build
+from holderlake.scale.spark.tasks import Workers
+from holderlake.sources.store import open_own_store, own_store_id
 
 if TYPE_CHECKING:
+    from holderlake.analysis.entities.statements import SqlEngine
     from holderlake.engine.store.store import Store
-    from holderlake.entities.statements import SqlEngine
 
 _STREAMS: Final = (MAPS, HOLDERS)
 _NO_HOLDERS: Final = "no_holders"
@@ -56,7 +56,7 @@ def opened_session(settings: Settings) -> Iterator[Any]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from holderlake.cluster.spark import UnusableCluster, session
+    from holderlake.scale.spark.spark import UnusableCluster, session
 
     try:
         with session(settings.cluster.master, settings.cluster.options) as opened:
@@ -73,7 +73,7 @@ def opened_session(settings: Settings) -> Iterator[Any]:
 @contextmanager
 def opened_engine(settings: Settings) -> Iterator[SqlEngine]:
     """Open an engine for the SQL of entities on the cluster in the settings; on DuckDB if the settings name none."""
-    from holderlake.entities.duckdb_engine import DuckDbEngine
+    from holderlake.analysis.entities.duckdb_engine import DuckDbEngine
 
     master = settings.cluster.master
     if master is None:
@@ -85,7 +85,7 @@ def opened_engine(settings: Settings) -> Iterator[SqlEngine]:
             f"'store entities --cluster' can't use Spark Connect ({master}), which has no access to the cluster's file "
             "system; set cluster.master to the address of the master, such as spark://host:7077"
         )
-    from holderlake.entities.spark_engine import SparkEngine
+    from holderlake.analysis.entities.spark_engine import SparkEngine
 
     with opened_session(settings) as opened, SparkEngine(opened, settings.cluster_folder) as spark:
         yield spark

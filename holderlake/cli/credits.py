@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final, Literal
 
-from holderlake import console
-from holderlake.contract.prices import credits_text
-from holderlake.provider.broken_answers import BREAKAGES
-from holderlake.provider.ledger.entries import IMPLAUSIBLE
-from holderlake.provider.ledger.reports import Problem
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.provider.broken_answers import BREAKAGES
+from holderlake.core.provider.ledger.entries import IMPLAUSIBLE
+from holderlake.core.provider.ledger.reports import Problem
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
+from holderlake.presentation import console
 
 Grouping = Literal["endpoint", "day", "run", "token"]
 _PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json, TokenAddress, TokenChain, Yes
-from holderlake.units import counted
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 app = typer.Typer(help="Delete data that you no longer need. Without --yes, only show them.", no_args_is_help=True)
 
@@ -34,7 +34,7 @@ def delete_expired_data(
     from holderlake.cli.home_reports import retention_report
     from holderlake.dagster.history import expired_runs
     from holderlake.dagster.instance import dagster_instance, own_dagster_home
-    from holderlake.maintenance.retention import delete_expired, expired
+    from holderlake.operations.maintenance.retention import delete_expired, expired
 
     workspace = shared.reading()
     folder, age = workspace.settings.dagster_home, workspace.settings.retention.history
@@ -81,8 +81,8 @@ def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
 
     Example: holderlake delete snapshots --yes
     """
-    from holderlake.iceberg.tables import tables_of
-    from holderlake.settings import SettingsError
+    from holderlake.core.settings import SettingsError
+    from holderlake.scale.iceberg.tables import tables_of
 
     workspace = shared.reading()
     folder = workspace.settings.iceberg_folder

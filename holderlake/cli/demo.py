@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake import console
-from holderlake.contract.prices import credits_text
-from holderlake.contract.tables import TABLES
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.instance import dagster_instance
 from holderlake.dagster.launch import fill
-from holderlake.local.sample_world import sample_period
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.presentation import console
+from holderlake.sources.sample_world import sample_period
 
 _INSTANTS: Final = 9
 
@@ -88,7 +88,7 @@ def run_demo(workspace: Workspace, as_json: bool) -> None:
 
 def show_story(workspace: Workspace) -> None:
     """Serve the explorer until it is stopped, and open it on the token whose clusters grew most."""
-    from holderlake.explorer.app import PageOptions, serve
+    from holderlake.presentation.explorer.app import PageOptions, serve
 
     (view,) = workspace.warehouse.query(_STORY).to_pylist()
     say = partial(console.err.print, soft_wrap=True)

@@ -25,7 +25,7 @@ from holderlake.cli.shared import (
     To,
     Tokens,
 )
-from holderlake.contract.prices import parse_credits
+from holderlake.core.contract.prices import parse_credits
 
 
 def demo(
@@ -61,10 +61,10 @@ def ingest(
 
     Example: holderlake ingest --chain eth --at 2026-05-01 --at 2026-06-01
     """
-    from holderlake.backfill.instants import past_instants
     from holderlake.cli.outcome import Outcome
     from holderlake.dagster.instance import dagster_instance
     from holderlake.dagster.launch import fill, ingest_day
+    from holderlake.operations.backfill.instants import past_instants
 
     workspace = shared.workspace()
     instants = past_instants(at or ["now"])
@@ -99,9 +99,9 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake plan --from 2026-01-01 --every 1w --chain eth
     """
-    from holderlake.backfill.instants import chosen_instants
-    from holderlake.backfill.plan import make_plan
     from holderlake.cli.plan_report import plan_report
+    from holderlake.operations.backfill.instants import chosen_instants
+    from holderlake.operations.backfill.plan import make_plan
 
     workspace = shared.workspace()
     plan_instants = chosen_instants(start, end, every, instants)
@@ -147,8 +147,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake backfill --stale
     """
-    from holderlake.backfill.instants import chosen_instants
     from holderlake.cli.backfill import recompute, resume_paused, run_backfill
+    from holderlake.operations.backfill.instants import chosen_instants
 
     settings = shared.settings()
     if max_credits is not None:
@@ -187,7 +187,7 @@ def retry_failures(
     Example: holderlake retry-failures --chain eth
     """
     from holderlake.cli.home_reports import retry_report
-    from holderlake.maintenance.retry import failures, retry
+    from holderlake.operations.maintenance.retry import failures, retry
 
     workspace = shared.workspace()
     workspace.check()

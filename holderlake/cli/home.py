@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Host, Json, Port, Yes
-from holderlake.units import counted
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.maintenance.upgrade import Step
+    from holderlake.operations.maintenance.upgrade import Step
 
 app = typer.Typer(help="Back up, restore, upgrade, rebuild and watch a home.", no_args_is_help=True)
 
@@ -38,7 +38,7 @@ def backup_home(
     Example: holderlake home backup /mnt/backups --verify
     """
     from holderlake.cli.home_reports import backup_report
-    from holderlake.maintenance.backup.backup import backup, verify_backups
+    from holderlake.operations.maintenance.backup.backup import backup, verify_backups
 
     if not verify:
         report = backup(shared.reading(), folder)
@@ -70,7 +70,7 @@ def restore_home(
     Example: HOLDERLAKE_HOME=restored holderlake home restore /mnt/backups
     """
     from holderlake.cli.home_reports import restore_report
-    from holderlake.maintenance.backup.restore import restore
+    from holderlake.operations.maintenance.backup.restore import restore
 
     report = restore(shared.reading(), folder, backup)
     restore_report(report, json)
@@ -86,7 +86,7 @@ def upgrade_home(yes: Yes = False, json: Json = False) -> None:
     """
     from holderlake.cli.home_reports import upgrade_report
     from holderlake.dagster.history_steps import history_steps
-    from holderlake.maintenance.upgrade import plan, upgrade
+    from holderlake.operations.maintenance.upgrade import plan, upgrade
 
     workspace = shared.reading()
     home = workspace.settings.home
@@ -129,9 +129,9 @@ def rebuild_home(
     Example: holderlake home rebuild --damaged --dry-run
     """
     from holderlake.cli.home_reports import rebuild_report, repair_report
-    from holderlake.doctor.file_checks import set_databases_aside
-    from holderlake.maintenance.rebuild import rebuild, survey
-    from holderlake.maintenance.repair import repair_home
+    from holderlake.operations.doctor.file_checks import set_databases_aside
+    from holderlake.operations.maintenance.rebuild import rebuild, survey
+    from holderlake.operations.maintenance.repair import repair_home
 
     workspace = shared.reading()
     if partition or damaged:

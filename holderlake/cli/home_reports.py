@@ -9,21 +9,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holderlake import console
-from holderlake.contract.prices import credits_text
-from holderlake.units import counted
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.archive.archive import AnswerArchive
-    from holderlake.maintenance.backup.backup import BackupReport
-    from holderlake.maintenance.backup.restore import RestoreReport
-    from holderlake.maintenance.move import MovedHome
-    from holderlake.maintenance.rebuild import RebuildReport
-    from holderlake.maintenance.repair import Repaired
-    from holderlake.maintenance.retention import Deleted, Expired
-    from holderlake.maintenance.retry import Retried
-    from holderlake.maintenance.upgrade import Step
-    from holderlake.workspace import Workspace
+    from holderlake.core.archive.archive import AnswerArchive
+    from holderlake.core.workspace import Workspace
+    from holderlake.operations.maintenance.backup.backup import BackupReport
+    from holderlake.operations.maintenance.backup.restore import RestoreReport
+    from holderlake.operations.maintenance.move import MovedHome
+    from holderlake.operations.maintenance.rebuild import RebuildReport
+    from holderlake.operations.maintenance.repair import Repaired
+    from holderlake.operations.maintenance.retention import Deleted, Expired
+    from holderlake.operations.maintenance.retry import Retried
+    from holderlake.operations.maintenance.upgrade import Step
 
 
 def rebuild_report(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
@@ -125,7 +125,7 @@ def retention_report(expired_data: Sequence[Expired], result: Deleted | None, as
 
 def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     """Print the size of the archive."""
-    from holderlake.maintenance.prune import shares
+    from holderlake.operations.maintenance.prune import shares
 
     size, archive_shares = archive.size(), shares(archive)
     if as_json:
@@ -144,7 +144,7 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
 
 def upgrade_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
     """Print the steps with their files, bytes and seconds, and the disk space that they need."""
-    from holderlake.maintenance.upgrade import most_disk
+    from holderlake.operations.maintenance.upgrade import most_disk
 
     free = shutil.disk_usage(home).free
     if as_json:

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holderlake import console
 from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
+from holderlake.core.settings import Settings
+from holderlake.core.storage.atomic_files import whole_file
+from holderlake.core.units import counted
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import ImportReport
-from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
-from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
-from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.notices import (
+from holderlake.engine.store.store import Store
+from holderlake.errors import SomeFailed
+from holderlake.presentation import console
+from holderlake.sources.files.mapping import ColumnMap, read_block_times
+from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.sources.labels import read_labels
+from holderlake.sources.notices import (
     assumed_decimals,
     notices_of,
     other_decimals,
     partly_indexed,
     rounded_values,
 )
-from holderlake.engine.sources.problems import Rejected
-from holderlake.engine.sources.token_lists import is_token_list, read_tokens
-from holderlake.engine.store.store import Store
-from holderlake.errors import SomeFailed
-from holderlake.local.store import open_own_store
-from holderlake.settings import Settings
-from holderlake.storage.atomic_files import whole_file
-from holderlake.units import counted
+from holderlake.sources.problems import Rejected
+from holderlake.sources.store import open_own_store
+from holderlake.sources.token_lists import is_token_list, read_tokens
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "error")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holderlake import console
-from holderlake.contract.times import from_unix
-from holderlake.engine.sources.rpc.balances import BalancesRead
-from holderlake.engine.sources.rpc.run import NodeReport, Progress
-from holderlake.local.nodes.connection import ImportOptions
-from holderlake.local.nodes.follow import Callbacks, follow
-from holderlake.local.nodes.imports import import_from_nodes
-from holderlake.settings import Settings
-from holderlake.signals import until_stopped
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.core.contract.times import from_unix
+from holderlake.core.settings import Settings
+from holderlake.core.signals import until_stopped
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
+from holderlake.presentation import console
+from holderlake.sources.nodes.connection import ImportOptions
+from holderlake.sources.nodes.follow import Callbacks, follow
+from holderlake.sources.nodes.imports import import_from_nodes
+from holderlake.sources.rpc.balances import BalancesRead
+from holderlake.sources.rpc.run import NodeReport, Progress
 
 
 def import_blocks(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from holderlake.cli import shared
 from holderlake.cli.shared import AT, Json, Tokens
-from holderlake.contract.chains import chain_typed
+from holderlake.core.contract.chains import chain_typed
 
 app = typer.Typer(
     help="Import transfers, balances and labels into the engine's store. Importing them again changes nothing.",
@@ -83,8 +83,8 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     Example: holderlake import files export.csv --chain eth --map value=amount --set token_standard=erc721
     """
     from holderlake.cli.import_files import Reading, import_paths
-    from holderlake.engine.sources.files.mapping import ColumnMap, parse_map, read_map
-    from holderlake.engine.sources.files.transfers import FileOptions
+    from holderlake.sources.files.mapping import ColumnMap, parse_map, read_map
+    from holderlake.sources.files.transfers import FileOptions
 
     file_map = read_map(map_file) if map_file else ColumnMap()
     column_map = parse_map(mapped or (), constants or ()).over(file_map)
@@ -151,8 +151,8 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
     """
     from holderlake.cli.import_nodes import follow_nodes, import_blocks
     from holderlake.cli.verify_nodes import verify_with_nodes
-    from holderlake.contract.times import parse_when
-    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.core.contract.times import parse_when
+    from holderlake.sources.nodes.connection import ImportOptions
 
     options = ImportOptions(
         chain_typed(chain),
@@ -203,7 +203,7 @@ def import_portal(
     Example: holderlake import portal https://portal.sqd.dev/datasets/ethereum-mainnet --chain eth --all-tokens
     """
     from holderlake.cli.import_nodes import import_blocks
-    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.sources.nodes.connection import ImportOptions
 
     if chain is None:
         raise typer.BadParameter("a portal does not name its chain; add for example --chain eth", param_hint="--chain")
@@ -238,8 +238,8 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     Example: holderlake import balances holders.json --rows data.holders --map balance=amount --at 2026-05-01
     """
     from holderlake.cli import opening_balances
-    from holderlake.contract.times import parse_when, to_unix
-    from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map
+    from holderlake.core.contract.times import parse_when, to_unix
+    from holderlake.sources.balance_lists import BalanceOptions, balance_map
 
     second = to_unix(parse_when(at)) if at else None
     options = BalanceOptions(
@@ -299,7 +299,7 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
     Example: holderlake import verify --chain eth --ranges 20 --repair
     """
     from holderlake.cli.verify_nodes import verify_with_nodes
-    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.sources.nodes.connection import ImportOptions
 
     options = ImportOptions(
         chain_typed(chain),
@@ -328,8 +328,8 @@ def _say_next(as_json: bool) -> None:
 
 def _next_step() -> tuple[str, str]:
     """Return the command that leads from the store to a map, and its result."""
-    from holderlake.local.store import open_own_store
-    from holderlake.settings import CONFIG_NAME, CONFIG_VARIABLE
+    from holderlake.core.settings import CONFIG_NAME, CONFIG_VARIABLE
+    from holderlake.sources.store import open_own_store
 
     settings = shared.settings()
     with open_own_store(settings) as store:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from holderlake import console
-from holderlake.contract.chains.addresses import typed_token
+from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.core.settings import Settings, SettingsError
 from holderlake.engine.catalog.indexed_tokens import COMMAND
 from holderlake.engine.store.store import Store
-from holderlake.local.store import open_own_store
-from holderlake.settings import Settings, SettingsError
+from holderlake.presentation import console
+from holderlake.sources.store import open_own_store
 
 
 def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import EXPLORE, Json
-from holderlake.contract.chains import chain_typed
-from holderlake.contract.chains.addresses import typed_token
+from holderlake.core.contract.chains import chain_typed
+from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.presentation import console
 
 _SECOND_HOME: Final = "my-lake"
 """The home that is proposed where the default one has a lake already, because a lake belongs to one provider."""
@@ -47,8 +47,8 @@ def init(
 
     Example: holderlake init --own-data --chain eth --token 0x6ba6f2207e343923ba692e5cae646fb0f566db8d
     """
-    from holderlake.settings import CONFIG_NAME, CONFIG_VARIABLE
-    from holderlake.settings.declared import settings_file
+    from holderlake.core.settings import CONFIG_NAME, CONFIG_VARIABLE
+    from holderlake.core.settings.declared import settings_file
 
     path = Path(os.environ.get(CONFIG_VARIABLE) or CONFIG_NAME).expanduser()
     if path.exists():
@@ -129,7 +129,7 @@ def _check(values: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if the settings refuse a value."""
     from pydantic import ValidationError
 
-    from holderlake.settings import Settings
+    from holderlake.core.settings import Settings
 
     nested: dict[str, Any] = {}
     for name, value in values.items():
@@ -144,7 +144,7 @@ def _check(values: Mapping[str, Any]) -> None:
 
 def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return another home if the default one has a lake already. Own transfers stay in the default one's store."""
-    from holderlake.settings import Settings
+    from holderlake.core.settings import Settings
 
     default = Settings()
     if "home" in values or os.environ.get("HOLDERLAKE_HOME") or not default.lake_folder.exists():

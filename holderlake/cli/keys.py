@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import GROUP_BY, From, Json, To
-from holderlake.contract.prices import credits_text, parse_credits
-from holderlake.contract.times import parse_when, utc_now
-from holderlake.units import counted, parse_duration
+from holderlake.core.contract.prices import credits_text, parse_credits
+from holderlake.core.contract.times import parse_when, utc_now
+from holderlake.core.units import counted, parse_duration
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
+    from holderlake.core.settings import Settings
     from holderlake.service.billing.keys import Key, KeyStore, Usage
-    from holderlake.settings import Settings
 
 app = typer.Typer(help="Manage the API keys of the service.", no_args_is_help=True)
 
@@ -30,7 +30,7 @@ Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' sh
 
 def _key_store(settings: Settings) -> KeyStore:
     """Open the service's database of keys."""
-    from holderlake.local.accounts import open_keys
+    from holderlake.service.accounts import open_keys
 
     return open_keys(settings)
 
@@ -72,7 +72,7 @@ def keys_revoke(prefix: Prefix, json: Json = False) -> None:
 
     Example: holderlake keys revoke 1a2b3c4d
     """
-    from holderlake.local.accounts import prefix_of
+    from holderlake.service.accounts import prefix_of
     from holderlake.service.billing.tables import UnknownKey
 
     with _key_store(shared.settings()) as keys:
@@ -94,7 +94,7 @@ def keys_rotate(
 
     Example: holderlake keys rotate 1a2b3c4d --grace 24h
     """
-    from holderlake.local.accounts import prefix_of
+    from holderlake.service.accounts import prefix_of
 
     span = parse_duration(grace)
     with _key_store(shared.settings()) as keys:
@@ -121,7 +121,7 @@ def keys_change(
 
     Example: holderlake keys change 1a2b3c4d --credits 200000
     """
-    from holderlake.local.accounts import prefix_of
+    from holderlake.service.accounts import prefix_of
 
     with _key_store(shared.settings()) as keys:
         allowance = None if credits is None else parse_credits(credits)
@@ -140,7 +140,7 @@ def show_usage(
 
     Example: holderlake keys usage --from 2026-05-01 --by day
     """
-    from holderlake.local.accounts import prefix_of
+    from holderlake.service.accounts import prefix_of
 
     since, until = (None if text is None else parse_when(text).date() for text in (start, end))
     with _key_store(shared.settings()) as keys:

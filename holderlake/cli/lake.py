@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json
-from holderlake.units import counted
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.lake.lake import Lake
-    from holderlake.lake.sync import Keep, Moved, Progress
-    from holderlake.workspace import Workspace
+    from holderlake.core.lake.lake import Lake
+    from holderlake.core.workspace import Workspace
+    from holderlake.scale.bucket.sync import Keep, Moved, Progress
 
 app = typer.Typer(
     help="Copy the lake to and from object storage; offer it as Iceberg tables or SQL.", no_args_is_help=True
@@ -41,7 +41,7 @@ def push_lake(ours: Ours = False, theirs: Theirs = False, newest: Newest = False
 
     Example: holderlake lake push --newest
     """
-    from holderlake.lake.sync import push
+    from holderlake.scale.bucket.sync import push
 
     copied = _copied(shared.reading(), push, "pushing partitions", chosen_side(ours, theirs, newest))
     _report("Pushed", "the bucket", copied, json)
@@ -53,7 +53,7 @@ def pull_lake(ours: Ours = False, theirs: Theirs = False, newest: Newest = False
 
     Example: holderlake lake pull
     """
-    from holderlake.lake.sync import pull
+    from holderlake.scale.bucket.sync import pull
 
     workspace = shared.reading()
     copied = _copied(workspace, pull, "pulling partitions", chosen_side(ours, theirs, newest))
@@ -68,7 +68,7 @@ def move_lake(json: Json = False) -> None:
     Example: HOLDERLAKE_LAKE__URL=s3://bucket/lake holderlake lake move
     """
     from holderlake.cli.home_reports import moved_report
-    from holderlake.maintenance.move import move_home
+    from holderlake.operations.maintenance.move import move_home
 
     workspace = shared.reading()
     report = move_home(workspace)
@@ -91,8 +91,8 @@ def publish_lake(
 
     Example: holderlake lake publish
     """
-    from holderlake.contract.tables import TABLES
-    from holderlake.iceberg.tables import tables_of
+    from holderlake.core.contract.tables import TABLES
+    from holderlake.scale.iceberg.tables import tables_of
 
     iceberg = tables_of(shared.reading())
     with console.progress("publishing", len(TABLES)) as bar:
@@ -124,9 +124,9 @@ def lake_views(json: Json = False) -> None:
 
     Example: holderlake lake views > lake.sql
     """
-    from holderlake.lake.damage import damages
-    from holderlake.warehouse.dataframes import local_lake
-    from holderlake.warehouse.lake_views import script
+    from holderlake.core.lake.damage import damages
+    from holderlake.core.warehouse.dataframes import local_lake
+    from holderlake.core.warehouse.lake_views import script
 
     workspace = shared.reading()
     lake = local_lake(workspace.settings)
@@ -152,8 +152,8 @@ def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
 def _copied(
     workspace: Workspace, copy: Callable[[Lake, Lake, Progress, Keep | None], Moved], title: str, keep: Keep | None
 ) -> Moved:
-    from holderlake.lake.lake import open_bucket
-    from holderlake.settings import SettingsError
+    from holderlake.core.lake.lake import open_bucket
+    from holderlake.core.settings import SettingsError
 
     bucket = workspace.settings.bucket
     if bucket.url is None:

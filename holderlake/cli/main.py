@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from holderlake import console
 from holderlake.cli import (
     alerts,
     cluster,
@@ -30,7 +29,8 @@ from holderlake.cli import (
 )
 from holderlake.cli.exit_codes import EXIT_CODES, ExitCode
 from holderlake.cli.shared import Json
-from holderlake.extras import advice
+from holderlake.core.extras import advice
+from holderlake.presentation import console
 
 _HELP = (
     "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels. "
@@ -47,7 +47,7 @@ def doctor(
 
     Example: holderlake doctor --quiet
     """
-    from holderlake.doctor.doctor import examine
+    from holderlake.operations.doctor.doctor import examine
 
     if not examine(quiet, json):
         raise typer.Exit(ExitCode.SOME_FAILED)
@@ -140,7 +140,7 @@ def _sentence(error: Exception) -> str:
 
 def exit_code(error: Exception) -> ExitCode:
     """Return the exit code for an error. A plain ``ValueError`` means a wrong option or argument of the command."""
-    from holderlake.contract.times import InstantAhead
+    from holderlake.core.contract.times import InstantAhead
     from holderlake.errors import SomeFailed
 
     if isinstance(error, SomeFailed):

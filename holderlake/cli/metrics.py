@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 
-from holderlake import console
-from holderlake.monitoring.metrics import HomeMetrics, all_metrics, gauge, write_textfile
-from holderlake.signals import until_stopped
-from holderlake.workspace import Workspace
+from holderlake.core.signals import until_stopped
+from holderlake.core.workspace import Workspace
+from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, gauge, write_textfile
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake import console
-from holderlake.contract.chains.addresses import typed_token
+from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.core.settings import Settings
 from holderlake.engine.queries.negative_balances import (
     NEGATIVE_BALANCES,
     PASSING_BALANCES,
@@ -21,8 +21,8 @@ from holderlake.engine.queries.negative_balances import (
     passing_balances,
 )
 from holderlake.engine.store.store import Store
-from holderlake.local.store import open_own_store
-from holderlake.settings import Settings
+from holderlake.presentation import console
+from holderlake.sources.store import open_own_store
 
 _COLUMNS: Final = ("chain", "token", "address", "balance (raw)", "below zero since")
 _PASSING: Final = ("chain", "token", "address", "lowest balance (raw)", "below zero since", "until")

@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake import console
-from holderlake.contract.chains.addresses import typed_token
+from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.core.settings import Settings
+from holderlake.core.units import counted
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.files.listing import OPENING
-from holderlake.engine.sources.balance_lists import BalanceOptions, read_balances
-from holderlake.engine.sources.files.mapping import read_block_times
-from holderlake.engine.sources.notices import other_decimals
-from holderlake.local.store import open_own_store
-from holderlake.settings import Settings
-from holderlake.units import counted
+from holderlake.presentation import console
+from holderlake.sources.balance_lists import BalanceOptions, read_balances
+from holderlake.sources.files.mapping import read_block_times
+from holderlake.sources.notices import other_decimals
+from holderlake.sources.store import open_own_store
 
 
 def import_balances(

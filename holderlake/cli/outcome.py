@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from holderlake import console
-from holderlake.backfill.scope import LeftOut, streams_of
 from holderlake.cli import shared
-from holderlake.contract.chains import from_first_day
-from holderlake.contract.prices import credits_text
-from holderlake.contract.tables import TABLES
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.contract.times import utc_now
+from holderlake.core.ingest.partition import FINAL_FAILURES
+from holderlake.core.ingest.stream import PartitionResult, Stream
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.lake.lake import FAILURES
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed
-from holderlake.ingest.partition import FINAL_FAILURES
-from holderlake.ingest.stream import PartitionResult, Stream
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.lake.lake import FAILURES
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.operations.backfill.scope import LeftOut, streams_of
+from holderlake.presentation import console
 
 
 @dataclass(frozen=True)

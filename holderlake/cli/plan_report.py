@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, Literal
 
-from holderlake import console
-from holderlake.backfill.forecast import Month
-from holderlake.backfill.plan import EndpointLine, Plan, TokenLine
-from holderlake.backfill.report import bytes_text, sentences
-from holderlake.backfill.suggestions import Advice
-from holderlake.contract.prices import credits_text
-from holderlake.units import counted
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.units import counted
+from holderlake.operations.backfill.forecast import Month
+from holderlake.operations.backfill.plan import EndpointLine, Plan, TokenLine
+from holderlake.operations.backfill.report import bytes_text, sentences
+from holderlake.operations.backfill.suggestions import Advice
+from holderlake.presentation import console
 
 Grouping = Literal["endpoint", "token"]
 

@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from holderlake import console, extras
 from holderlake.cli import shared
 from holderlake.cli.shared import HOST, PORT, Host, Open, Port
+from holderlake.core import extras
+from holderlake.presentation import console
 
 
 def serve(
@@ -33,7 +34,7 @@ def serve(
 
     Example: holderlake serve --sample --port 8080
     """
-    from holderlake.local.serve import serve as run_service
+    from holderlake.service.serve import serve as run_service
 
     settings = shared.settings().with_service(host=host, port=port, processes=processes, log=log)
     raise typer.Exit(run_service(settings, sample, partial(console.err.print, soft_wrap=True)))
@@ -55,9 +56,9 @@ def explore(
 
     Example: holderlake explore --edit
     """
-    from holderlake.explorer.app import PageOptions
-    from holderlake.explorer.app import serve as serve_page
-    from holderlake.local.store import name_address
+    from holderlake.presentation.explorer.app import PageOptions
+    from holderlake.presentation.explorer.app import serve as serve_page
+    from holderlake.sources.store import name_address
 
     workspace = shared.reading()
     page, provider = workspace.settings.explorer, workspace.settings.provider
@@ -77,9 +78,9 @@ def ui(port: Port = 3000) -> None:
 
     Example: holderlake ui --port 3001
     """
+    from holderlake.core.signals import run_until_stopped
     from holderlake.dagster.definitions import checkout, definitions_module
     from holderlake.dagster.instance import prepare_dagster_home
-    from holderlake.signals import run_until_stopped
 
     prepare_dagster_home(shared.settings().dagster_home)
     if not extras.is_installed("dagster_webserver"):
@@ -108,7 +109,7 @@ def mcp(
     """
     if not extras.is_installed("mcp"):
         raise extras.missing("mcp")
-    from holderlake.mcp.server import serve as serve_mcp
+    from holderlake.presentation.mcp.server import serve as serve_mcp
 
     workspace = shared.reading()
     serve_mcp(workspace.warehouse, http, port, allow_spending, partial(console.err.print, soft_wrap=True))

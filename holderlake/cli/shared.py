@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holderlake import console
-from holderlake.contract.chains import NATIVE, chain_typed
-from holderlake.contract.chains.addresses import typed_token
-from holderlake.units import counted
+from holderlake.core.contract.chains import NATIVE, chain_typed
+from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.settings import Settings
-    from holderlake.workspace import Workspace
+    from holderlake.core.settings import Settings
+    from holderlake.core.workspace import Workspace
 
 _SYMBOL: Final = re.compile(r"(?!0[xX])\S{1,25}")
 """Text that may be the symbol of a token: addresses are longer."""
@@ -70,21 +70,21 @@ _open = ExitStack()
 
 def settings() -> Settings:
     """Load the settings from file and environment. Raises ``SettingsError``."""
-    from holderlake.settings import load_settings
+    from holderlake.core.settings import load_settings
 
     return load_settings()
 
 
 def workspace(given_settings: Settings | None = None) -> Workspace:
     """Open a workspace with the provider of the settings, and close it when the command ends."""
-    from holderlake.local.workspaces import make_workspace
+    from holderlake.workspaces import make_workspace
 
     return _closed_at_end(make_workspace(given_settings or settings()))
 
 
 def reading() -> Workspace:
     """Open a workspace that only reads stored data, and close it when the command ends."""
-    from holderlake.local.workspaces import reading_workspace
+    from holderlake.workspaces import reading_workspace
 
     return _closed_at_end(reading_workspace(settings()))
 

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from holderlake import console
+from holderlake.analysis.entities.kinds import LEAST_CONFIDENCE
 from holderlake.cli import shared
 from holderlake.cli.shared import AT, Json, SeveralAt
-from holderlake.entities.kinds import LEAST_CONFIDENCE
-from holderlake.units import counted
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 app = typer.Typer(help="Index, analyse, check and repair the engine's store of transfers.", no_args_is_help=True)
 
@@ -56,7 +56,7 @@ def list_negative_balances(
     Example: holderlake store negative-balances eth native --at 2026-05-01
     """
     from holderlake.cli.negative_balances import report_negative_balances
-    from holderlake.contract.times import parse_when
+    from holderlake.core.contract.times import parse_when
 
     report_negative_balances(shared.settings(), chain, token, parse_when(at), json)
 
@@ -96,12 +96,12 @@ def find_wallets(
 
     Example: holderlake store entities edges.parquet --labels labels.parquet --confidence 0.9
     """
-    from holderlake.contract.times import parse_when, to_unix
-    from holderlake.entities.clusters import FOLDER
-    from holderlake.entities.kinds import EVIDENCE_KINDS
-    from holderlake.entities.links import find_entities, find_on
-    from holderlake.entities.sources import file_marks, store_files, store_marks
-    from holderlake.local.store import open_own_store
+    from holderlake.analysis.entities.clusters import FOLDER
+    from holderlake.analysis.entities.kinds import EVIDENCE_KINDS
+    from holderlake.analysis.entities.links import find_entities, find_on
+    from holderlake.analysis.entities.sources import file_marks, store_files, store_marks
+    from holderlake.core.contract.times import parse_when, to_unix
+    from holderlake.sources.store import open_own_store
 
     instants = {to_unix(parse_when(instant)) for instant in at or ()}
     if labels and not files:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from holderlake import console
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
+from holderlake.core.settings import Settings, SettingsError
+from holderlake.core.units import counted
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.unlisted import QUARANTINE
 from holderlake.engine.store.verify import Verified, describe_quarantine, empty_quarantine, verify
 from holderlake.errors import SomeFailed
-from holderlake.settings import Settings, SettingsError
-from holderlake.units import counted
+from holderlake.presentation import console
 
 
 def verify_store(settings: Settings, as_json: bool) -> None:

@@ -9,16 +9,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from holderlake import console
-from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS
-from holderlake.engine.sources.rpc.verified import record
-from holderlake.engine.sources.rpc.verify import Scope, Verified, repair, verify
+from holderlake.core.settings import Settings
+from holderlake.core.units import counted
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
-from holderlake.local.nodes.connection import ImportOptions, connected
-from holderlake.local.store import open_own_store
-from holderlake.settings import Settings
-from holderlake.units import counted
+from holderlake.presentation import console
+from holderlake.sources.nodes.connection import ImportOptions, connected
+from holderlake.sources.rpc.checkpoints import ALL_TOKENS
+from holderlake.sources.rpc.verified import record
+from holderlake.sources.rpc.verify import Scope, Verified, repair, verify
+from holderlake.sources.store import open_own_store
 
 
 def verify_with_nodes(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
-from holderlake.contract.times import parse_end, parse_when, utc_now
-from holderlake.units import counted
+from holderlake.core.contract.times import parse_end, parse_when, utc_now
+from holderlake.core.units import counted
+from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.export.export import Exported
-    from holderlake.workspace import Workspace
+    from holderlake.core.workspace import Workspace
+    from holderlake.presentation.export.export import Exported
 
 _EXPORT_NOTES: Final = {
     "sheets": "A sheet of Excel holds 1,048,576 rows, so the file has {} sheets.",
@@ -112,8 +112,8 @@ def export(
 
     Example: holderlake export "FROM holder_changes('2025-01-01', '2026-01-01')" changes.csv
     """
-    from holderlake.export.export import export as export_to
-    from holderlake.export.export import format_of
+    from holderlake.presentation.export.export import export as export_to
+    from holderlake.presentation.export.export import format_of
 
     file_format = format_of(file, format)
     if raw and file_format != "csv":
@@ -154,9 +154,9 @@ def report(
 
     Example: holderlake report eth 0x6ba6f2207e343923ba692e5cae646fb0f566db8d --from 2025-01-01
     """
-    from holderlake.export.token_history import Period
-    from holderlake.export.token_report import write_report
-    from holderlake.storage.names import file_name_part
+    from holderlake.core.storage.names import file_name_part
+    from holderlake.presentation.export.token_history import Period
+    from holderlake.presentation.export.token_report import write_report
 
     token = shared.token_address(chain, token)
     since = datetime.min if start is None else parse_when(start)
@@ -209,11 +209,11 @@ def compare(
     import pyarrow.parquet as pq
     from pyarrow import csv
 
-    from holderlake.comparison.compare import compare as compared
-    from holderlake.comparison.compare import counts, write_page
-    from holderlake.storage.atomic_files import whole_file
-    from holderlake.warehouse.comparisons import folder_of as comparisons_folder
-    from holderlake.warehouse.comparisons import keep as kept
+    from holderlake.analysis.comparison.compare import compare as compared
+    from holderlake.analysis.comparison.compare import counts, write_page
+    from holderlake.analysis.comparison.tables import folder_of as comparisons_folder
+    from holderlake.analysis.comparison.tables import keep as kept
+    from holderlake.core.storage.atomic_files import whole_file
 
     paths = [path / "warehouse.duckdb" if path.is_dir() else path for path in (a, b)]
     for path in paths:

@@ -21,9 +21,11 @@ from dagster import (
 )
 from pydantic import Field
 
-from holderlake.contract.chains import from_first_day
-from holderlake.contract.tables import FAMILY_TABLES, TABLES
-from holderlake.contract.times import check_passed, parse_when
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.contract.tables import FAMILY_TABLES, TABLES
+from holderlake.core.contract.times import check_passed, parse_when
+from holderlake.core.ingest.stream import PartitionResult, Stream
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import (
     asset_key,
@@ -37,9 +39,7 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, ke
 from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
-from holderlake.healing.paused import pausing
-from holderlake.ingest.stream import PartitionResult, Stream
-from holderlake.workspace import Workspace
+from holderlake.operations.healing.paused import pausing
 
 OWNERS: Final = ["team:holderlake"]
 POOL: Final = "provider"

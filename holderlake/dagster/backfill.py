@@ -25,15 +25,14 @@ from dagster import (
 )
 from pydantic import Field
 
-from holderlake.backfill.instants import chosen_instants
-from holderlake.backfill.paused import Selection, forget_paused, pause
-from holderlake.backfill.plan import Plan, make_plan
-from holderlake.backfill.progress import Progress, ProgressLog
-from holderlake.backfill.report import plan_markdown
-from holderlake.backfill.scope import streams_of, within_plan
-from holderlake.contract.chains import from_first_day
-from holderlake.contract.prices import credits_text
-from holderlake.contract.times import parse_when
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.contract.times import parse_when
+from holderlake.core.ingest.stream import PartitionResult, Stream
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.settings import SettingsError
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.assets import POOL, inputs_of
 from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
@@ -52,11 +51,12 @@ from holderlake.dagster.runs import (
 )
 from holderlake.dagster.versions import input_tags
 from holderlake.dagster.warehouse import load_warehouse, warehouse_metadata
-from holderlake.ingest.stream import PartitionResult, Stream
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.settings import SettingsError
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.operations.backfill.instants import chosen_instants
+from holderlake.operations.backfill.paused import Selection, forget_paused, pause
+from holderlake.operations.backfill.plan import Plan, make_plan
+from holderlake.operations.backfill.progress import Progress, ProgressLog
+from holderlake.operations.backfill.report import plan_markdown
+from holderlake.operations.backfill.scope import streams_of, within_plan
 
 BACKFILL: Final = "backfill"
 PLAN: Final = "plan"

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, Literal
 import dagster as dg
 from pydantic import Field, field_validator
 
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.settings.sections.schedule import Family
 from holderlake.dagster.assets import POOL, stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
 from holderlake.dagster.checks.alerts import alert_checks
@@ -26,8 +28,6 @@ from holderlake.dagster.resources import (
 )
 from holderlake.dagster.schedules import due_runs, freshness_schedule
 from holderlake.dagster.warehouse import warehouse_asset
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.settings.sections.schedule import Family
 
 _SAMPLE: Final = {"eth": ["0xcfe4ed94e22467bac6fd2206d478183d57f82197"]}
 

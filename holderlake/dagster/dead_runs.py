@@ -13,9 +13,9 @@ from dagster import (
     sensor,
 )
 
+from holderlake.core.units import counted
 from holderlake.dagster.processes import end_run, runs_without_process
 from holderlake.dagster.resources import WORKSPACE, workspace_of
-from holderlake.units import counted
 
 
 def dead_runs_sensor(jobs: Collection[str], *, name: str = "dead_runs", resource: str = WORKSPACE) -> SensorDefinition:

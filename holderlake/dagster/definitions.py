@@ -23,7 +23,10 @@ from dagster import (
 )
 
 import holderlake
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.settings import Settings, load_settings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
 from holderlake.dagster.checks.alerts import alert_checks
@@ -42,9 +45,6 @@ from holderlake.dagster.sensors import all_sensors
 from holderlake.dagster.transfers import transfers_asset
 from holderlake.dagster.versions import chosen_version, watchlist_asset
 from holderlake.dagster.warehouse import warehouse_asset
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.settings import Settings, load_settings
-from holderlake.workspace import Workspace
 
 # the section python_logs of deploy/dagster, which each process of a run would call a beta feature
 warnings.filterwarnings("ignore", "Handling yaml-defined logging configuration")

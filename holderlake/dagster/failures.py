@@ -1,6 +1,6 @@
 """Translate errors of a step into Dagster's outcomes: failed without retry, interrupted, or retried.
 
-It also turns Dagster's runs of a chain and day into ``Attempt`` objects for ``holderlake.healing``.
+It also turns Dagster's runs of a chain and day into ``Attempt`` objects for ``holderlake.operations.healing``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dagster import (
     RunsFilter,
 )
 
-from holderlake.contract.times import InstantAhead, from_unix
+from holderlake.core.contract.times import InstantAhead, from_unix
+from holderlake.core.extras import advice
+from holderlake.core.lake.lake import LakeError
+from holderlake.core.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
+from holderlake.core.settings import SettingsError
+from holderlake.core.storage.postgresql import Unreachable
+from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.dagster.partitions import days_of, partition_key
-from holderlake.extras import advice
-from holderlake.healing.attempts import MAYBE_CHARGED, Attempt
-from holderlake.healing.missing import Day
-from holderlake.lake.lake import LakeError
-from holderlake.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
-from holderlake.settings import SettingsError
-from holderlake.storage.postgresql import Unreachable
-from holderlake.storage.sqlite import DatabaseError
-from holderlake.warehouse.warehouse import WarehouseError
+from holderlake.operations.healing.attempts import MAYBE_CHARGED, Attempt
+from holderlake.operations.healing.missing import Day
 
 _PERMANENT: Final = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
 """Errors that would occur again in a retry: an invalid key, plan, setting or instant, a ceiling, or damaged files."""

@@ -27,13 +27,13 @@ from dagster import (
 )
 from pydantic import Field
 
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN, partition_key
-from holderlake.local.nodes.followers import Follower, followers
-from holderlake.settings import Settings
-from holderlake.workspace import Workspace
+from holderlake.sources.nodes.followers import Follower, followers
 
 FOLLOW: Final = "follow"
 _CHAIN_TAG: Final = "holderlake/follows"
@@ -54,8 +54,8 @@ class FollowConfig(Config):
 @op(description="Keeps the store at the head of a chain: each block at once, reorganisations and alerts included.")
 def follow_head(context: OpExecutionContext, config: FollowConfig, workspace: ResourceParam[Workspace]) -> None:
     """Follow a chain, and log its state as an observation of the asset ``transfers`` every five minutes."""
-    from holderlake.local.nodes.connection import ImportOptions
-    from holderlake.local.nodes.follow import Callbacks, follow
+    from holderlake.sources.nodes.connection import ImportOptions
+    from holderlake.sources.nodes.follow import Callbacks, follow
 
     context.instance.add_dynamic_partitions(CHAIN, [config.chain])
     observed = -math.inf

@@ -18,23 +18,23 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.delivery import enqueue
-from holderlake.alerts.notices import partition_given_up
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.settings import Settings
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.failures import REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.jobs import INGEST, TRANSFERS
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.schedules import LIMITS
 from holderlake.dagster.transfers import is_imported
 from holderlake.dagster.versions import watch
-from holderlake.healing.attempts import Attempt, Choice, choose
-from holderlake.healing.expected import DAILY, Expected, expected
-from holderlake.healing.expected import TRANSFERS as TRANSFERS_TICKS
-from holderlake.healing.missing import MissingDay, missing_days
-from holderlake.healing.paused import waiting_schedule
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.settings import Settings
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.operations.alerts.delivery import enqueue
+from holderlake.operations.alerts.notices import partition_given_up
+from holderlake.operations.healing.attempts import Attempt, Choice, choose
+from holderlake.operations.healing.expected import DAILY, Expected, expected
+from holderlake.operations.healing.expected import TRANSFERS as TRANSFERS_TICKS
+from holderlake.operations.healing.missing import MissingDay, missing_days
+from holderlake.operations.healing.paused import waiting_schedule
 
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which its own runs may not be launched yet."""

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
-from holderlake.maintenance.retention import Expired
-from holderlake.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
-from holderlake.storage.sqlite import DatabaseError
+from holderlake.core.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
+from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.operations.maintenance.retention import Expired
 
 FORMAT: Final = 1
 """Format of the folder. Dagster's own tables are of the version of Dagster that the format file names."""

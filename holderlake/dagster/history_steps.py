@@ -10,11 +10,11 @@ from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Final
 
+from holderlake.core.storage.atomic_files import sync_files
+from holderlake.core.storage.formats import write_format
 from holderlake.dagster.history import FORMAT, check_history, dagster_release, is_current
 from holderlake.dagster.instance import dagster_instance, own_dagster_home
-from holderlake.maintenance.upgrade import Step
-from holderlake.storage.atomic_files import sync_files
-from holderlake.storage.formats import write_format
+from holderlake.operations.maintenance.upgrade import Step
 
 _COPIES: Final = "before-upgrade"
 """Folder with copies of the databases while they are upgraded. It gets this name when all copies are complete."""

@@ -14,10 +14,10 @@ from typing import Any, Final
 from dagster import DagsterInstance
 from sqlalchemy.exc import SQLAlchemyError
 
+from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.locks import locked
+from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.dagster.history import check_history
-from holderlake.storage.atomic_files import write_whole
-from holderlake.storage.locks import locked
-from holderlake.storage.sqlite import DatabaseError
 
 _prepared: set[str] = set()
 """Values of ``DAGSTER_HOME`` that this process set."""

@@ -16,16 +16,16 @@ from dagster import (
     op,
 )
 
-from holderlake.alerts.delivery import deliver_alerts
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.backfill import backfill_job, plan_job
 from holderlake.dagster.checks.freshness import by_clock, freshness_checks
 from holderlake.dagster.failures import ERROR_TAG, NOT_DELIVERED, step_errors
 from holderlake.dagster.followers import follow_job
 from holderlake.dagster.history import expired_runs
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.maintenance.retention import delete_expired, expired
-from holderlake.settings import Settings
-from holderlake.workspace import Workspace
+from holderlake.operations.alerts.delivery import deliver_alerts
+from holderlake.operations.maintenance.retention import delete_expired, expired
 
 INGEST = "ingest"
 TRANSFERS = "transfers"

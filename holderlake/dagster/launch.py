@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 
-from holderlake import console
-from holderlake.backfill.progress import Progress
-from holderlake.backfill.scope import streams_of, within_plan
-from holderlake.contract.chains import from_first_day
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.ingest.stream import PartitionResult
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.checks.alerts import ALERT_PREFIX
 from holderlake.dagster.definitions import build_defs
@@ -24,9 +24,9 @@ from holderlake.dagster.processes import process_lock
 from holderlake.dagster.runs import LOADS_TAG
 from holderlake.dagster.versions import watch
 from holderlake.errors import RunCancelled, RunFailed
-from holderlake.ingest.stream import PartitionResult
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.workspace import Workspace
+from holderlake.operations.backfill.progress import Progress
+from holderlake.operations.backfill.scope import streams_of, within_plan
+from holderlake.presentation import console
 
 
 def ingest_day(

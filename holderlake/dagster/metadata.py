@@ -12,15 +12,15 @@ from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableColumn, TableColumnConstraints, TableSchema
 
-from holderlake.contract.chains import KNOWN_CHAINS
-from holderlake.contract.prices import credits_text
-from holderlake.contract.tables import TABLES
+from holderlake.core.contract.chains import KNOWN_CHAINS
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.extras import is_installed
+from holderlake.core.ingest.stream import PartitionResult
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.partitions import days_of, partition_key
 from holderlake.dagster.runs import lacks_tokens
 from holderlake.dagster.versions import code_version, provenance
-from holderlake.extras import is_installed
-from holderlake.ingest.stream import PartitionResult
-from holderlake.workspace import Workspace
 
 
 def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:

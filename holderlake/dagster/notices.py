@@ -17,8 +17,15 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.delivery import has_unsent, notify
-from holderlake.alerts.notices import (
+from holderlake.core.contract.times import from_unix
+from holderlake.core.workspace import Workspace
+from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
+from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG, NOT_DELIVERED, PARTITION_TAG, REPETITION_TAG
+from holderlake.dagster.jobs import INGEST
+from holderlake.dagster.processes import is_of_home
+from holderlake.dagster.resources import WORKSPACE, workspace_of
+from holderlake.operations.alerts.delivery import has_unsent, notify
+from holderlake.operations.alerts.notices import (
     Notice,
     endpoint_refused,
     key_refused,
@@ -26,14 +33,7 @@ from holderlake.alerts.notices import (
     run_failed,
     schedule_paused,
 )
-from holderlake.contract.times import from_unix
-from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
-from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG, NOT_DELIVERED, PARTITION_TAG, REPETITION_TAG
-from holderlake.dagster.jobs import INGEST
-from holderlake.dagster.processes import is_of_home
-from holderlake.dagster.resources import WORKSPACE, workspace_of
-from holderlake.healing.paused import paused_schedule
-from holderlake.workspace import Workspace
+from holderlake.operations.healing.paused import paused_schedule
 
 _OVERLAP: Final = timedelta(minutes=5)
 _KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key"})

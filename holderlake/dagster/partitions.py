@@ -21,8 +21,8 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
-from holderlake.settings import Settings
-from holderlake.storage.layout import manifest_folder, value_of
+from holderlake.core.settings import Settings
+from holderlake.core.storage.layout import manifest_folder, value_of
 
 FIRST_DAY: Final = date(2015, 7, 30)
 """The day of Ethereum's first block: no supported chain is older."""

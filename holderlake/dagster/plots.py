@@ -25,9 +25,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from holderlake.contract.text import printable
-from holderlake.export.history_plots import DIALOG, DIALOG_DPI, HUES, MEASURES, legend_below, numbers, percent_tick
-from holderlake.lake.lake import Lake
+from holderlake.core.contract.text import printable
+from holderlake.core.lake.lake import Lake
+from holderlake.presentation.export.history_plots import (
+    DIALOG,
+    DIALOG_DPI,
+    HUES,
+    MEASURES,
+    legend_below,
+    numbers,
+    percent_tick,
+)
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
 _CLUSTERS: Final = (("largest cluster", _BLUE), ("second", _ORANGE), ("smaller ones", _GREY))

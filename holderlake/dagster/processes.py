@@ -16,9 +16,9 @@ from typing import Final
 
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
-from holderlake.contract.times import from_unix, utc_now
+from holderlake.core.contract.times import from_unix, utc_now
+from holderlake.core.storage.locks import is_held, locked
 from holderlake.dagster.failures import ERROR_TAG
-from holderlake.storage.locks import is_held, locked
 
 PROCESS_TAG: Final = "holderlake/process"
 """Run tag with the host and the path of the lock file of the run's process, as ``host:path``."""

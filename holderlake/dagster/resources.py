@@ -22,12 +22,12 @@ from dagster import (
 )
 from pydantic import Field, SecretStr
 
+from holderlake.core.lake.lake import Lake
+from holderlake.core.settings import Settings, load_settings
+from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.core.workspace import Workspace, open_lake
 from holderlake.dagster.processes import process_lock
-from holderlake.lake.lake import Lake
-from holderlake.local.workspaces import make_workspace
-from holderlake.settings import Settings, load_settings
-from holderlake.warehouse.warehouse import Warehouse
-from holderlake.workspace import Workspace, open_lake
+from holderlake.workspaces import make_workspace
 
 WORKSPACE: Final = "workspace"
 """Name of the resource that assets use by default."""

@@ -1,4 +1,4 @@
-"""Ingest within a Dagster run, for the assets and the backfill job. ``holderlake.ingest`` has the ingest itself."""
+"""Ingest within a Dagster run, for the assets and the backfill job."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 
 from dagster import DagsterInstance
 
-from holderlake.backfill.scope import LeftOut, left_out_by_settings
-from holderlake.contract.times import as_utc, partition_text, utc_now
-from holderlake.ingest.run import cancelling, check_before_run, ingest
-from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
-from holderlake.maintenance.repair import repair_before_run
-from holderlake.provider.errors import PermanentError, TransientError
-from holderlake.workspace import Workspace
+from holderlake.core.contract.times import as_utc, partition_text, utc_now
+from holderlake.core.ingest.run import cancelling, check_before_run, ingest
+from holderlake.core.ingest.stream import IngestContext, PartitionResult, Stream
+from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.workspace import Workspace
+from holderlake.operations.backfill.scope import LeftOut, left_out_by_settings
+from holderlake.operations.maintenance.repair import repair_before_run
 
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 """A stream, a chain, and the instants to fetch for that chain."""

@@ -15,14 +15,14 @@ from dagster import (
     schedule,
 )
 
-from holderlake.contract.times import partition_text
+from holderlake.core.contract.times import partition_text
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
 from holderlake.dagster.versions import watch
-from holderlake.healing.expected import record_tick, record_transfers_tick
-from holderlake.healing.paused import waiting_schedule
-from holderlake.settings import Settings
-from holderlake.workspace import Workspace
+from holderlake.operations.healing.expected import record_tick, record_transfers_tick
+from holderlake.operations.healing.paused import waiting_schedule
 
 LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
 """Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""

@@ -27,10 +27,13 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.destinations import destinations_of
-from holderlake.backfill.paused import PausedBackfill, paused_backfills
-from holderlake.contract.requests import ChainsRequest
-from holderlake.contract.times import parse_when, utc_now
+from holderlake.core.contract.requests import ChainsRequest
+from holderlake.core.contract.times import parse_when, utc_now
+from holderlake.core.ingest.stream import partition_of
+from holderlake.core.ingest.streams.chains import CHAINS, chain_ids
+from holderlake.core.settings import Settings
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.dead_runs import dead_runs_sensor
 from holderlake.dagster.followers import followers_sensor
@@ -40,11 +43,8 @@ from holderlake.dagster.notices import notices_sensor
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.dagster.processes import ASSET_JOB
 from holderlake.dagster.versions import watch
-from holderlake.ingest.stream import partition_of
-from holderlake.ingest.streams.chains import CHAINS, chain_ids
-from holderlake.settings import Settings
-from holderlake.units import counted
-from holderlake.workspace import Workspace
+from holderlake.operations.alerts.destinations import destinations_of
+from holderlake.operations.backfill.paused import PausedBackfill, paused_backfills
 
 _EVALUATE_EVERY: Final = timedelta(minutes=15)
 """Interval of evaluating the alert rules by time, because no load reports late data."""

@@ -20,13 +20,13 @@ from dagster import (
     multi_asset,
 )
 
+from holderlake.core.settings import SettingsError
+from holderlake.core.workspace import DayReport, Workspace
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run, partition_key
 from holderlake.dagster.resources import WORKSPACE, workspace_of
-from holderlake.settings import SettingsError
-from holderlake.workspace import DayReport, Workspace
 
 _WHOLE_DAY: Final = "whole day"
 _DESCRIPTION: Final = (
@@ -85,7 +85,7 @@ def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
             "transfers cannot be imported: the workspace has no import_day, the function that reads the nodes; make "
-            "the workspace with make_workspace of holderlake.local.workspaces"
+            "the workspace with make_workspace of holderlake.workspaces"
         )
     return workspace.import_day(chain, day)
 

@@ -20,10 +20,10 @@ from dagster import (
     DynamicPartitionsDefinition,
 )
 
-from holderlake.contract.chains import normalise_address
+from holderlake.core.contract.chains import normalise_address
+from holderlake.core.ingest.stream import Options, Stream
+from holderlake.core.settings import Settings
 from holderlake.dagster.partitions import CHAIN
-from holderlake.ingest.stream import Options, Stream
-from holderlake.settings import Settings
 
 WATCHLIST: Final = "watchlist"
 _DATA_VERSION: Final = "dagster/data_version"

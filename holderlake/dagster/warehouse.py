@@ -16,16 +16,16 @@ from dagster import (
     multi_asset,
 )
 
+from holderlake.core.extras import is_installed
+from holderlake.core.units import counted
+from holderlake.core.warehouse.warehouse import LoadReport
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.dagster.runs import chains_to_load
-from holderlake.extras import is_installed
-from holderlake.units import counted
-from holderlake.warehouse.warehouse import LoadReport
-from holderlake.workspace import Workspace
 
 _PLOTTED_TOKENS: Final = 4
 """Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
@@ -109,7 +109,7 @@ def load_warehouse(workspace: Workspace, say: Callable[[str], None]) -> LoadRepo
 def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
     """Publish the lake as Iceberg tables if the settings say so. ``say`` gets a sentence about it."""
     if workspace.settings.lake.iceberg.publish:
-        from holderlake.iceberg.tables import tables_of  # noqa: PLC0415 - an extra
+        from holderlake.scale.iceberg.tables import tables_of  # noqa: PLC0415 - an extra
 
         publication = tables_of(workspace).publish()
         added, removed = sum(publication.added.values()), sum(publication.removed.values())
@@ -141,7 +141,7 @@ def _history_plots(workspace: Workspace, chain: str, day: str, tokens: int) -> d
     """
     if not is_installed("matplotlib"):
         return {}
-    from holderlake.export.history_plots import history_markdown  # noqa: PLC0415 - imports matplotlib: half a second
+    from holderlake.presentation.export.history_plots import history_markdown  # noqa: PLC0415 - imports matplotlib: half a second
 
     until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)
     plotted_tokens = workspace.settings.watchlist.get(chain, [])[:tokens]

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS

@@ -10,6 +10,7 @@ from typing import Final
 from fastapi import Depends, FastAPI, Security
 from fastapi_offline import FastAPIOffline
 
+from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.api.metering import ParsedRequestsMiddleware, api_key_header
@@ -21,7 +22,6 @@ from holderlake.service.middleware.client_ip import ProxyHeadersMiddleware, netw
 from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
 from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
-from holderlake.settings.sections.service import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
 """Version of the API that the contract describes, not of this program."""

@@ -14,11 +14,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from holderlake.contract import exact_json
-from holderlake.contract.errors import ERROR_KINDS
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.errors import ERROR_KINDS
+from holderlake.core.storage.sqlite import DatabaseBusy, DatabaseError
 from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.service.billing.keys import CreditsExhausted
-from holderlake.storage.sqlite import DatabaseBusy, DatabaseError
 
 _log = logging.getLogger(__name__)
 

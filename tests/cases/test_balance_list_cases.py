@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.chains.addresses import parse_address
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.chains.addresses import parse_address
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
 from tests.commands import holderlake

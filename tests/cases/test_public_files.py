@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from holderlake.engine.errors import BadSource
-from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map, read_balances
-from holderlake.engine.sources.files.mapping import ColumnMap, parse_map, suggestion
-from holderlake.engine.sources.files.transfers import FileOptions, read_file
-from holderlake.engine.sources.notices import rounded_values
-from holderlake.engine.sources.token_lists import is_token_list, read_tokens
+from holderlake.sources.balance_lists import BalanceOptions, balance_map, read_balances
+from holderlake.sources.files.mapping import ColumnMap, parse_map, suggestion
+from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.notices import rounded_values
+from holderlake.sources.token_lists import is_token_list, read_tokens
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 HASH, NEXT = (f"0x{number:064x}" for number in (1, 2))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
 from tests.cases.node import TOKEN, made_up_node

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app, exit_code
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.node import Node
-from holderlake.engine.sources.rpc.run import ChainImport, NodeReport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
+from holderlake.sources.rpc.node import Node
+from holderlake.sources.rpc.run import ChainImport, NodeReport, ReadOptions, Selection
 from tests.processes import PATIENCE
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holderlake.engine.sources.rpc.reading import frozen_objects
+from holderlake.sources.rpc.reading import frozen_objects
 
 
 @pytest.fixture(autouse=True)

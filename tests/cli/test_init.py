@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.settings import Settings, load_settings
+from holderlake.core.settings import Settings, load_settings
 from tests.processes import ROOT
 
 TOKEN = "0x" + "9" * 40

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from dagster import AssetSpec, Definitions
 
+from holderlake.core.settings import Settings
 from holderlake.dagster import definitions
-from holderlake.settings import Settings
 from pipelines.definitions import build_defs
 
 

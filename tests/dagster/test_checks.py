@@ -10,22 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetSelection, Definitions, define_asset_job
 
-from holderlake.contract.tables import TABLES, build
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.tables import TABLES, build
+from holderlake.core.contract.times import utc_now
+from holderlake.core.ingest.stream import Stream
+from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.lake.lake import SIDE_TABLES, Lake, PartitionUpdate
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import evaluate, files_with_wrong_counts, freshness_checks, odd_rows
 from holderlake.dagster.checks.streams import lost_rows, new_fields
-from holderlake.healing.expected import record_tick
-from holderlake.ingest.stream import Stream
-from holderlake.ingest.streams.all import STREAMS
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import SIDE_TABLES, Lake, PartitionUpdate
-from holderlake.workspace import Workspace
-from tests.contract.answers import holder
+from holderlake.operations.healing.expected import record_tick
+from tests.core.contract.answers import holder
+from tests.core.provider.misbehaving import answer, scripted
 from tests.filling import MakeWorkspace, fill
 from tests.lakes import failures
-from tests.provider.misbehaving import answer, scripted
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)

@@ -26,14 +26,14 @@ from dagster import (
     op,
 )
 
-from holderlake.alerts.outbox import Outbox
+from holderlake.core.lake.lake import Lake
+from holderlake.core.provider.errors import CreditsExhausted
+from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.dagster import HolderlakeComponent
 from holderlake.dagster.processes import process_lock
-from holderlake.healing.expected import expected
-from holderlake.healing.paused import pausing
-from holderlake.lake.lake import Lake
-from holderlake.provider.errors import CreditsExhausted
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.healing.expected import expected
+from holderlake.operations.healing.paused import pausing
 from tests.real import missing
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from holderlake.lake.lake import Lake
+from holderlake.core.lake.lake import Lake
 
 ROOT = Path(__file__).parents[2]
 FILES = re.compile(r"^`(\S+\.py)`[^\n]*\n\n```python\n(.*?)```", re.DOTALL | re.MULTILINE)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from dagster import AssetKey, MultiPartitionsDefinition
 
+from holderlake.core.lake.lake import Lake
+from holderlake.core.settings import Settings
 from holderlake.dagster.partitions import DAY, first_day
-from holderlake.lake.lake import Lake
-from holderlake.settings import Settings
 from pipelines.definitions import build_defs
 from tests.lakes import write_holders
 

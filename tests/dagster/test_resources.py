@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holderlake.local.workspaces import make_workspace as workspace_of_command
-from holderlake.provider.ledger.entries import Reserve
-from holderlake.settings import load_settings
-from holderlake.workspace import Workspace
+from holderlake.core.provider.ledger.entries import Reserve
+from holderlake.core.settings import load_settings
+from holderlake.core.workspace import Workspace
+from holderlake.workspaces import make_workspace as workspace_of_command
 from resources.definitions import all_resources
 from tests.lakes import write_holders
 

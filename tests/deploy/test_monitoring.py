@@ -18,7 +18,7 @@ from tests.real import missing
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 PROMETHEUS: Final = DEPLOY / "prometheus"
 NAME: Final = re.compile(r"\bholderlake_\w+")
-SOURCES: Final = ("holderlake/monitoring/metrics.py", "holderlake/cli/metrics.py")
+SOURCES: Final = ("holderlake/operations/monitoring/metrics.py", "holderlake/cli/metrics.py")
 SERVICE: Final = "holderlake/service/observability/metrics.py"
 
 

@@ -19,7 +19,7 @@ import pytest
 from dagster import AssetKey, DagsterInstance, StaticPartitionsDefinition, asset, materialize
 from sqlalchemy import make_url
 
-from holderlake.lake.lake import Lake
+from holderlake.core.lake.lake import Lake
 from tests.processes import ROOT, wait_until
 from tests.real import missing
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 from dagster import AssetKey, DagsterInstance
 
-from holderlake.lake.lake import Lake
-from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.core.lake.lake import Lake
+from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from tests.processes import ROOT

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import httpx
 
-from holderlake.archive.archive import AnswerArchive
-from holderlake.contract.tables import TABLES
-from holderlake.contract.times import utc_now
-from holderlake.lake.lake import Lake
-from holderlake.provider.ledger.ledger import CreditLedger
-from holderlake.provider.ledger.reports import Totals
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.contract.times import utc_now
+from holderlake.core.lake.lake import Lake
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.ledger.reports import Totals
+from holderlake.core.warehouse.schema import column_name
+from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.service.billing.keys import KeyStore
-from holderlake.warehouse.schema import column_name
-from holderlake.warehouse.warehouse import Warehouse
 from tests import processes
 from tests.processes import Process
 from tests.sample import the_world

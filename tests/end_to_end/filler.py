@@ -15,18 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holderlake.ingest.run import ingest
-from holderlake.ingest.stream import IngestContext
-from holderlake.ingest.streams.addresses import ADDRESSES
-from holderlake.ingest.streams.chains import CHAINS
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.ingest.streams.subgraphs import SUBGRAPHS
-from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.local.workspaces import make_workspace
-from holderlake.provider.errors import BudgetExceeded
-from holderlake.settings import load_settings
-from holderlake.workspace import Workspace
+from holderlake.core.ingest.run import ingest
+from holderlake.core.ingest.stream import IngestContext
+from holderlake.core.ingest.streams.addresses import ADDRESSES
+from holderlake.core.ingest.streams.chains import CHAINS
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.core.ingest.streams.tokens import TOKENS
+from holderlake.core.provider.errors import BudgetExceeded
+from holderlake.core.settings import load_settings
+from holderlake.core.workspace import Workspace
+from holderlake.workspaces import make_workspace
 
 STREAMS = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
 ROOMS = ("archive", "lake", "warehouse")

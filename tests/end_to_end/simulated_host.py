@@ -23,8 +23,8 @@ from typing import Final
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
 from holderlake.dagster.instance import prepare_dagster_home
-from holderlake.local.sample_world import sample_store
 from holderlake.service.billing.keys import KeyStore
+from holderlake.sources.sample_world import sample_store
 from tests.end_to_end.shifted_clock import ShiftedClock
 from tests.processes import ROOT
 from tests.real import missing

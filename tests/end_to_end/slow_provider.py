@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.core.provider.misbehaving import token_map
 from tests.processes import wait_until
-from tests.provider.misbehaving import token_map
 from tests.servers import LoopbackServer
 
 

@@ -15,21 +15,21 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.cli.import_files import Reading, import_paths
-from holderlake.contract.requests import ChainsRequest
+from holderlake.core.contract.requests import ChainsRequest
+from holderlake.core.ingest.run import ingest
+from holderlake.core.ingest.stream import IngestContext, PartitionResult, Stream
+from holderlake.core.ingest.streams.chains import listed
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.ingest.streams.tokens import TOKENS
+from holderlake.core.lake.lake import LakeError
+from holderlake.core.provider.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Endpoint
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
-from holderlake.ingest.run import ingest
-from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
-from holderlake.ingest.streams.chains import listed
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.lake.lake import LakeError
-from holderlake.provider.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
-from holderlake.settings import Settings
-from holderlake.workspace import Endpoint
+from tests.core.provider.misbehaving import Misbehaving, Step, answer, error, half, reset
 from tests.filling import MakeWorkspace
-from tests.provider.misbehaving import Misbehaving, Step, answer, error, half, reset
 
 MAY = datetime(2026, 5, 1)
 GOOD, BAD = "0x" + "a" * 40, "0x" + "b" * 40

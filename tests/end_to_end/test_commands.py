@@ -9,8 +9,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from holderlake.archive.archive import AnswerArchive
-from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.provider.ledger.ledger import CreditLedger
 from tests.processes import PATIENCE, PIPE, start_holderlake
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holderlake.archive.archive import AnswerArchive
-from holderlake.contract.models import TokenKey
-from holderlake.contract.requests import (
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.contract.models import TokenKey
+from holderlake.core.contract.requests import (
     AddressesMetadataRequest,
     AddressMetadataRequest,
     ChainsRequest,
@@ -27,11 +27,11 @@ from holderlake.contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
-from holderlake.contract.times import to_unix
-from holderlake.provider import errors
-from holderlake.provider.client import ProviderClient, Response
-from holderlake.provider.fetcher import Provider
-from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.core.contract.times import to_unix
+from holderlake.core.provider import errors
+from holderlake.core.provider.client import ProviderClient, Response
+from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.ledger.ledger import CreditLedger
 from tests.processes import wait_until
 
 KEY = TokenKey(chain="eth", address="0xcfe4ed94e22467bac6fd2206d478183d57f82197")

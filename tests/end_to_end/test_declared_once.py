@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from pydantic import Field
 
-from holderlake.contract import exact_json
-from holderlake.contract.fields import Column, fields_of
-from holderlake.contract.models import Amount, GroupedTransfer, HolderNode, Instant, Model, Share
-from holderlake.contract.tables import TABLES, columns_of_model
-from holderlake.decoding.answers import parse
-from holderlake.decoding.tables import columns_of
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.fields import Column, fields_of
+from holderlake.core.contract.models import Amount, GroupedTransfer, HolderNode, Instant, Model, Share
+from holderlake.core.contract.tables import TABLES, columns_of_model
+from holderlake.core.decoding.answers import parse
+from holderlake.core.decoding.tables import columns_of
 from holderlake.service.output.render import objects
 
 

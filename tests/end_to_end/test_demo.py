@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 from dagster import DagsterInstance
 
-from holderlake.contract.tables import TABLES
-from holderlake.lake.lake import SIDE_TABLES
-from holderlake.warehouse import schema
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.lake.lake import SIDE_TABLES
+from holderlake.core.warehouse import schema
+from holderlake.core.warehouse.warehouse import Warehouse
 from pipelines.definitions import build_defs
 from tests.commands import holderlake
 from tests.end_to_end.recounts import RECOUNTS, Files
@@ -255,7 +255,7 @@ def test_every_documented_query_has_the_same_answer_in_three_zones(
 import re, sys
 from pathlib import Path
 import holderlake
-from holderlake.warehouse import schema
+from holderlake.core.warehouse import schema
 home, docs = map(Path, sys.argv[1:])
 pages = [page.read_text() for page in (docs / "questions.md", *sorted(docs.glob("tables/*.md")))]
 queries = [sql for page in pages for sql in re.findall(r"```sql\\n(.*?)```", page, re.DOTALL)]

@@ -9,11 +9,11 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.undone import read_undone
 from holderlake.engine.store.store import Store
-from holderlake.local.nodes.followers import followers
+from holderlake.sources.nodes.followers import followers
+from holderlake.sources.rpc.undone import read_undone
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
 from tests.end_to_end.test_real_chain import Trade, balances_of, environment

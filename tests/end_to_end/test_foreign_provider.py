@@ -19,17 +19,17 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.contract.times import from_unix
-from holderlake.decoding.answers import PARTIAL
-from holderlake.ingest.stream import Stream
-from holderlake.ingest.streams.addresses import ADDRESSES
-from holderlake.ingest.streams.chains import CHAINS
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.ingest.streams.subgraphs import SUBGRAPHS
-from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.settings import Settings
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.core.contract.times import from_unix
+from holderlake.core.decoding.answers import PARTIAL
+from holderlake.core.ingest.stream import Stream
+from holderlake.core.ingest.streams.addresses import ADDRESSES
+from holderlake.core.ingest.streams.chains import CHAINS
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.core.ingest.streams.tokens import TOKENS
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Endpoint, Workspace
 from tests.amounts import exact_amount
 from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question

@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holderlake.lake.lake import Lake
-from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.core.lake.lake import Lake
+from holderlake.core.provider.ledger.ledger import CreditLedger
 from tests.commands import holderlake
 from tests.conftest import RunningService
+from tests.core.provider.misbehaving import Received, Step, answer, endless, error, half, scripted, token_map
 from tests.processes import HOLDERLAKE, Ended, run
-from tests.provider.misbehaving import Received, Step, answer, endless, error, half, scripted, token_map
 
 TOKEN = "native"
 MAY = datetime(2026, 5, 1)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.archive.archive import AnswerArchive
+from holderlake.core.archive.archive import AnswerArchive
 from tests.end_to_end.backfills import (
     CONCURRENCY,
     Backfill,

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from holderlake.lake.lake import Lake
-from holderlake.provider.ledger.ledger import CreditLedger
-from holderlake.settings import Settings
-from holderlake.settings.sections.lake import LakeSettings, StateSettings
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.core.lake.lake import Lake
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.settings import Settings
+from holderlake.core.settings.sections.lake import LakeSettings, StateSettings
+from holderlake.core.workspace import Endpoint, Workspace
 from tests.end_to_end.backfills import (
     Backfill,
     Customer,

@@ -24,16 +24,17 @@ from pydantic import SecretStr
 
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.outcome import Outcome
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.times import from_unix, to_unix
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.provider.client import ProviderClient
+from holderlake.core.provider.errors import CreditsExhausted, ProviderError, TransientError
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.dagster.runs import RunOptions, ingest_run
 from holderlake.errors import RunFailed, SomeFailed
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.maintenance.retry import Failure, failures, retry
-from holderlake.provider.client import ProviderClient
-from holderlake.provider.errors import CreditsExhausted, ProviderError, TransientError
-from holderlake.settings import Settings
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.operations.maintenance.retry import Failure, failures, retry
+from tests.core.provider.misbehaving import Step, error, scripted
 from tests.end_to_end.faulty_provider import (
     ATTEMPTS,
     BROKEN,
@@ -52,7 +53,6 @@ from tests.end_to_end.faulty_provider import (
 )
 from tests.examples import some
 from tests.filling import fill
-from tests.provider.misbehaving import Step, error, scripted
 
 REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "150"))
 TOKENS = [f"0x{number:040x}" for number in range(1, 39)]
@@ -292,7 +292,7 @@ def test_books_rows_and_exit_code_are_right_after_random_faults(
     address, players = stage
     provider = RandomProvider(seed)
     players[:] = [provider]
-    monkeypatch.setattr("holderlake.workspace.ProviderClient", partial(ProviderClient, first_wait=0.001))
+    monkeypatch.setattr("holderlake.core.workspace.ProviderClient", partial(ProviderClient, first_wait=0.001))
     tokens, instants = TOKENS[:3], [datetime(2026, 1, 1)]
     asked = {question for of_endpoint in questions(tokens, instants).values() for question in of_endpoint}
     settings = Settings(home=tmp_path, watchlist={CHAIN: tokens}, provider={"attempts": 2, "concurrency": 1 + seed % 3})

@@ -21,21 +21,21 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.queries.items import holders_of_item
 from holderlake.engine.queries.negative_balances import all_negative_balances
 from holderlake.engine.records import Label
-from holderlake.engine.sources.labels import LabelFile, read_labels
-from holderlake.engine.sources.token_lists import read_tokens
 from holderlake.engine.store.store import Store
+from holderlake.sources.labels import LabelFile, read_labels
+from holderlake.sources.token_lists import read_tokens
 from tests.amounts import exact_amount
 from tests.commands import holderlake
 from tests.engine.oracle import Oracle
-from tests.engine.sources.reading import read_transfers
 from tests.engine.test_maps import assert_equal_to_brute_force
 from tests.engine.world import UINT256, a_token, cex, dex, world
 from tests.processes import PATIENCE, start_holderlake, wait_until
+from tests.sources.reading import read_transfers
 
 ZERO = "0x" + "0" * 40
 DECIMALS = {"erc20": 18, "erc721": 0}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.requests import (
+from holderlake.core.contract.requests import (
     AddressesMetadataRequest,
     HoldersOptions,
     HoldersRequest,
@@ -18,16 +18,16 @@ from holderlake.contract.requests import (
     MapRequest,
     SubgraphRequest,
 )
-from holderlake.contract.tables import TABLES
-from holderlake.contract.times import to_unix
-from holderlake.decoding.answers import address_rows, holder_rows, map_tables, subgraph_rows
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.contract.times import to_unix
+from holderlake.core.decoding.answers import address_rows, holder_rows, map_tables, subgraph_rows
+from holderlake.core.provider.client import ProviderClient
+from holderlake.core.provider.errors import ProviderError
 from holderlake.engine.errors import EngineError
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.queries.addresses import addresses_table
 from holderlake.engine.queries.holders import holders_as_of
-from holderlake.provider.client import ProviderClient
-from holderlake.provider.errors import ProviderError
 from tests.sample import the_world
 
 WORLD = the_world()

@@ -9,29 +9,29 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from holderlake.alerts.delivery import notify
-from holderlake.alerts.notices import run_failed
-from holderlake.alerts.outbox import Outbox
-from holderlake.backfill.paused import Selection, forget_paused, pause, paused_backfills
-from holderlake.contract.times import utc_now
-from holderlake.doctor.file_checks import check_files
-from holderlake.provider.errors import BudgetExceeded, CreditsExhausted
-from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
-from holderlake.settings import Settings
-from holderlake.settings.sections.lake import StateSettings
-from holderlake.settings.sections.schedule import Budget
-from holderlake.storage.owners import leased
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.core.contract.times import utc_now
+from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted
+from holderlake.core.provider.ledger.entries import Reservation, Reserve, Settle
+from holderlake.core.settings import Settings
+from holderlake.core.settings.sections.lake import StateSettings
+from holderlake.core.settings.sections.schedule import Budget
+from holderlake.core.storage.owners import leased
+from holderlake.core.workspace import Endpoint, Workspace
+from holderlake.operations.alerts.delivery import notify
+from holderlake.operations.alerts.notices import run_failed
+from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.backfill.paused import Selection, forget_paused, pause, paused_backfills
+from holderlake.operations.doctor.file_checks import check_files
 from tests.commands import holderlake
+from tests.core.provider.conftest import as_text
+from tests.core.provider.credit_ledger import OneCallLedger
 from tests.processes import PIPE, start
-from tests.provider.conftest import as_text
-from tests.provider.credit_ledger import OneCallLedger
 
 Hosts = Callable[[str], Workspace]
 HOLD = """
 import sys, time
-from holderlake.storage.owners import leased
-from tests.provider.conftest import place_of
+from holderlake.core.storage.owners import leased
+from tests.core.provider.conftest import place_of
 with leased(place_of(sys.argv[1]), "alerts", RuntimeError("busy")):
     print("held", flush=True)
     time.sleep(600)

@@ -24,11 +24,11 @@ import duckdb
 import pytest
 from dagster import DagsterInstance
 
-from holderlake.archive.archive import AnswerArchive
-from holderlake.lake.lake import FAILURES, Lake
-from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.lake.lake import FAILURES, Lake
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.storage.formats import write_format
 from holderlake.service.billing.keys import Key
-from holderlake.storage.formats import write_format
 from tests.end_to_end.shifted_clock import ShiftedClock
 from tests.end_to_end.simulated_host import Host
 from tests.sample import the_world

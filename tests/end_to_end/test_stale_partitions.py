@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.warehouse.warehouse import Warehouse
 from tests.commands import holderlake
 
 TOKEN = f"0x{0xDD:040x}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.contract.prices import credits_text
+from holderlake.core.contract.prices import credits_text
 from tests.end_to_end.backfills import (
     CONCURRENCY,
     Backfill,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import UnusableStore

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.queries.addresses import NEVER, activity
 from holderlake.engine.store.store import Store

@@ -14,9 +14,9 @@ from typing import Any
 
 import networkx as nx
 
-from holderlake.contract.chains import BURN_ADDRESSES, ZERO_ADDRESS
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import BURN_ADDRESSES, ZERO_ADDRESS
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.records import Label, TokenInfo
 
 Row = dict[str, Any]

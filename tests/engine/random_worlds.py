@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.records import Label
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, UINT256, Key, a_token, cex, dex, transfer

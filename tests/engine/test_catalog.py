@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog import catalog
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store

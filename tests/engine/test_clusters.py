@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.maps.clusters import Cluster, RankedNodes, clusters_of
 from holderlake.engine.numeric.bigint import from_ints
 from holderlake.engine.numeric.graph_kernels import components

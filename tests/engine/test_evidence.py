@@ -9,9 +9,9 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
 from holderlake.engine.store.store import Store

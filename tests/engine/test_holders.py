@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.queries.holders import HOLDERS_PAGE, HolderPosition, holders_as_of, holders_page
 from holderlake.engine.store.store import Store

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, SETTINGS, SOURCES
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.relationships import subgraph

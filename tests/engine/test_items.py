@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.queries.items import holders_of_item, items_of_address

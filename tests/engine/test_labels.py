@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.maps.maps import map_as_of, maps_of
 from holderlake.engine.queries.holders import holders_as_of, holders_of
 from holderlake.engine.records import Label
-from holderlake.engine.sources.labels import EXPLORER, HAND
 from holderlake.engine.store.store import Store
+from holderlake.sources.labels import EXPLORER, HAND
 from tests.engine.world import COIN, DEAD, END, a_token, settled, transfer, world
 
 Build = Callable[..., Store]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store

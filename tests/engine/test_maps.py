@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.tables import MAP_TABLES, TABLES
-from holderlake.contract.times import dt_update_text, from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.tables import MAP_TABLES, TABLES
+from holderlake.core.contract.times import dt_update_text, from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.maps.relationships import subgraph

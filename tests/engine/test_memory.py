@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.files import arrays
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.maps import maps_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.maps import metrics
 from holderlake.engine.numeric.bigint import from_ints, width_for
 from holderlake.engine.queries.balance_rows import Rows

@@ -7,8 +7,8 @@ from collections import Counter
 
 from hypothesis import given
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.queries.negative_balances import all_negative_balances, negative_balances
 from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Key, Row, draw, histories, settled, table, transfer, world

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCES
 from holderlake.engine.errors import BadSource, NoHolders
 from holderlake.engine.queries.balances import balances_as_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.store.store import Store
 from tests.engine.world import (

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import MAP_TABLES
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import MAP_TABLES
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.maps.maps import map_as_of

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from holderlake.contract.chains import SERVED_CHAINS, normalise_address
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import SERVED_CHAINS, normalise_address
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.catalog import connect
 from holderlake.engine.catalog.tokens import search
 from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.files.listing import View

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from tests.engine.world import (

@@ -14,8 +14,8 @@ import pytest
 from holderlake.engine.catalog import catalog
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.errors import UnusableStore
-from holderlake.engine.sources.rpc.checkpoints import Checkpoints
 from holderlake.engine.store.store import Store
+from holderlake.sources.rpc.checkpoints import Checkpoints
 from tests.engine.damaged import files_of
 from tests.engine.world import COIN, held, holders, table, transfer
 

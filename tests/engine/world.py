@@ -19,10 +19,10 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.rules import Rules
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import holders_as_of

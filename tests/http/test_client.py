@@ -14,9 +14,9 @@ from typing import get_args
 import httpx
 import pytest
 
-from holderlake.http import Cause, HttpClient, HttpError, HttpResponse, Transport
+from holderlake.core.http import Cause, HttpClient, HttpError, HttpResponse, Transport
+from tests.core.provider.misbehaving import Misbehaving, Step, answer, drip, half, reset, sends, silence
 from tests.processes import PATIENCE
-from tests.provider.misbehaving import Misbehaving, Step, answer, drip, half, reset, sends, silence
 
 SECRET = "s3cret-0123456789"
 OK = answer({"ok": True})

@@ -10,7 +10,7 @@ import pytest
 import stamina
 
 import holderlake
-from holderlake.http import log_retries
+from holderlake.core.http import log_retries
 
 LIBRARY = Path(holderlake.__file__).parent
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import holderlake
-from holderlake.contract.models import Chain
-from holderlake.contract.requests import ChainsRequest, MapRequest, SearchRequest
+from holderlake.core.contract.models import Chain
+from holderlake.core.contract.requests import ChainsRequest, MapRequest, SearchRequest
 
 
 def test_answers_are_the_contract_s_models(sample_service: Any) -> None:

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from holderlake.lake.lake import Lake
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 from tests.lakes import write_holders
 from tests.real import missing
 

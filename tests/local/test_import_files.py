@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app, exit_code
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
 from holderlake.engine.queries.holders import holders_as_of
-from holderlake.engine.sources.rpc.events import is_partly_indexed, moves_of
-from holderlake.engine.sources.rpc.messages import Log
 from holderlake.engine.store.store import Store
-from tests.engine.sources.foreign import (
+from holderlake.sources.rpc.events import is_partly_indexed, moves_of
+from holderlake.sources.rpc.messages import Log
+from tests.sources.foreign import (
     ANN,
     APPROVAL,
     BOB,

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.engine.sources.rpc.errors import Diverged, Refused
-from holderlake.engine.sources.rpc.portal import PortalNode
 from holderlake.engine.store.store import Store
+from holderlake.sources.rpc.errors import Diverged, Refused
+from holderlake.sources.rpc.portal import PortalNode
 from tests.chain.importer import import_chain
 from tests.chain.portal import Query, ScriptedPortal
 from tests.chain.scripted import FIRST_TIME, TOKEN, MadeUpChain, ScriptedNode, send

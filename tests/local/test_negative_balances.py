@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.times import from_unix
 from tests.flawed_histories import LOSSY, below_zero, history, token_of, write
 
 Run = Callable[..., Any]

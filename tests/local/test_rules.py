@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.store.store import Store
-from holderlake.local.sample_world import sample_rules, sample_store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
+from holderlake.sources.sample_world import sample_rules, sample_store
 
 Run = Callable[..., Any]
 

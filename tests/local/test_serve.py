@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract.prices import CREDIT
-from holderlake.local.accounts import open_keys, wait_for_keys
-from holderlake.settings import Settings, SettingsError, load_settings
+from holderlake.core.contract.prices import CREDIT
+from holderlake.core.settings import Settings, SettingsError, load_settings
+from holderlake.service.accounts import open_keys, wait_for_keys
 from tests.commands import holderlake
 from tests.postgres import PostgresServer
 from tests.processes import PATIENCE, wait_until

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from holderlake.cli.main import app, exit_code
 from holderlake.engine.store.store import Store
-from holderlake.local.sample_world import sample_store
+from holderlake.sources.sample_world import sample_store
 from tests.damage import damage
 from tests.engine.damaged import answers, fill
 

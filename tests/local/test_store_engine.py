@@ -18,29 +18,29 @@ from dagster import AssetKey
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from holderlake.archive.archive import AnswerArchive
-from holderlake.backfill.plan import make_plan
-from holderlake.backfill.report import sentences
 from holderlake.cli.main import app
-from holderlake.contract.requests import HoldersOptions
-from holderlake.contract.tables import TABLES
-from holderlake.contract.times import from_unix
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.contract.requests import HoldersOptions
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.contract.times import from_unix
+from holderlake.core.ingest import bulk, partition
+from holderlake.core.ingest.engine import BulkResult
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.lake.lake import FAILURES, Lake
+from holderlake.core.settings import SettingsError, load_settings
+from holderlake.core.settings.sections.provider import ProviderSettings
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.instance import dagster_instance
+from holderlake.engine.direct import StoreEngine
 from holderlake.engine.store.store import Store
-from holderlake.ingest import bulk, partition
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import FAILURES, Lake
-from holderlake.local.store_engine import StoreEngine
-from holderlake.local.workspaces import make_workspace as make_workspace_of
-from holderlake.maintenance.rebuild import rebuild, survey
-from holderlake.maintenance.retry import failures, retry
-from holderlake.provider.direct_engine import BulkResult
+from holderlake.operations.backfill.plan import make_plan
+from holderlake.operations.backfill.report import sentences
+from holderlake.operations.maintenance.rebuild import rebuild, survey
+from holderlake.operations.maintenance.retry import failures, retry
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.settings import SettingsError, load_settings
-from holderlake.settings.sections.provider import ProviderSettings
-from holderlake.workspace import Workspace
+from holderlake.workspaces import make_workspace as make_workspace_of
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
 from tests.processes import run

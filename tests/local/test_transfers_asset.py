@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_context, build_sensor_context
 
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
 from holderlake.engine.store.store import Store
-from holderlake.healing.expected import record_transfers_tick
-from holderlake.local.workspaces import make_workspace
-from holderlake.settings import Settings
-from holderlake.workspace import Workspace
+from holderlake.operations.healing.expected import record_transfers_tick
+from holderlake.workspaces import make_workspace
 from pipelines.definitions import build_defs
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import FIRST_TIME, TOKEN, Fault, MadeUpChain, ScriptedNode

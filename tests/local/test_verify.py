@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.checkpoints import Checkpoints
-from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
-from holderlake.lake.lake import Lake
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.sources.rpc.checkpoints import Checkpoints
+from holderlake.sources.rpc.verified import read_verified
 from tests.chain.anvil import Anvil, call
 
 PEOPLE = [f"0x{number:040x}" for number in range(1, 6)]

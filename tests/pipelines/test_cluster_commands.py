@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import TABLES
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.lake.lake import Lake
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed
-from holderlake.lake.lake import Lake
 from tests.engine.world import a_token, table, transfer
 
 COIN = ("eth", "0x" + "c" * 40)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.doctor.doctor import _each_cause_once
-from holderlake.doctor.file_checks import Finding
+from holderlake.operations.doctor.doctor import _each_cause_once
+from holderlake.operations.doctor.file_checks import Finding
 from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import ForeignProvider
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterInstance, MultiPartitionsDefinition
 
-from holderlake.contract.tables import TABLES
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.lake.lake import SIDE_TABLES
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.launch import fill
 from holderlake.dagster.partitions import partition_key
-from holderlake.lake.lake import SIDE_TABLES
-from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of

@@ -13,14 +13,14 @@ import pytest
 from holderlake.cli.backfill import run_backfill
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import exit_code
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.lake.lake import PartitionUpdate
+from holderlake.core.provider.errors import InvalidKey
+from holderlake.core.settings import SettingsError
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.instance import dagster_instance
 from holderlake.dagster.launch import ingest_day
 from holderlake.errors import RunFailed, SomeFailed
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.lake.lake import PartitionUpdate
-from holderlake.provider.errors import InvalidKey
-from holderlake.settings import SettingsError
-from holderlake.workspace import Workspace
 from tests import commands
 from tests.filling import MakeWorkspace, fill
 from tests.processes import Ended

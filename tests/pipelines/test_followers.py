@@ -16,10 +16,10 @@ from dagster import (
     build_sensor_context,
 )
 
-from holderlake.contract.times import utc_now
-from holderlake.local.nodes.followers import followers
-from holderlake.settings import Settings
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.core.contract.times import utc_now
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Endpoint, Workspace
+from holderlake.sources.nodes.followers import followers
 from pipelines.definitions import build_defs
 from tests.chain.anvil import Anvil, call
 

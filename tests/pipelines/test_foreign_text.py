@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from holderlake import console
 from holderlake.cli.main import app
-from holderlake.contract.text import printable
+from holderlake.core.contract.text import printable
+from holderlake.core.lake.lake import Lake
+from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.dagster.launch import ingest_day
 from holderlake.dagster.plots import plots
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
-from holderlake.lake.lake import Lake
+from holderlake.presentation import console
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.warehouse.warehouse import Warehouse
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, holders, map_tables, rows, write
 

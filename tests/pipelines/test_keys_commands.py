@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holderlake.cli.main import app, main
-from holderlake.contract.times import utc_now
-from holderlake.local.accounts import open_keys, prefix_of
+from holderlake.core.contract.times import utc_now
+from holderlake.core.settings import load_settings
+from holderlake.service.accounts import open_keys, prefix_of
 from holderlake.service.billing.keys import KeyStore
-from holderlake.settings import load_settings
 from tests.ledgers import SECRET, Ledger
 
 Run = Callable[..., Any]

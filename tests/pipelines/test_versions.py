@@ -10,9 +10,9 @@ from dagster import AssetKey, DagsterInstance, SkipReason, build_sensor_context
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.launch import fill, ingest_day
 from holderlake.dagster.versions import watch
-from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract import exact_json, requests
-from holderlake.contract.times import from_unix, to_unix, utc_now
+from holderlake.core.contract import exact_json, requests
+from holderlake.core.contract.times import from_unix, to_unix, utc_now
+from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.queries.holders import holders_as_of
-from holderlake.settings.sections.service import ServiceSettings
 from tests.amounts import exact_amount
 
 DAY = 86_400

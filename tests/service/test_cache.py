@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from holderlake.contract import requests
-from holderlake.contract.times import dt_update_text, utc_now
+from holderlake.core.contract import requests
+from holderlake.core.contract.times import dt_update_text, utc_now
+from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
@@ -22,7 +23,6 @@ from holderlake.service.api.metering import _ChargedResponse
 from holderlake.service.billing.charges import ChargeRequest
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
-from holderlake.settings.sections.service import ServiceSettings
 from tests.processes import wait_until
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from holderlake.core.storage import owners
+from holderlake.core.storage.sqlite import DatabaseBusy
 from holderlake.service.billing import charges
 from holderlake.service.billing.charges import next_renewal, period_start
 from holderlake.service.billing.keys import (
@@ -27,8 +29,6 @@ from holderlake.service.billing.keys import (
     UnknownKey,
     postgresql_place,
 )
-from holderlake.storage import owners
-from holderlake.storage.sqlite import DatabaseBusy
 from tests.examples import some
 from tests.ledgers import SECRET, Clock, Ledger, account_of
 from tests.postgres import PostgresServer, Wire

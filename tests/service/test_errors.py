@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract.errors import ERROR_KINDS
-from holderlake.contract.models import ValidationItem
+from holderlake.core.contract.errors import ERROR_KINDS
+from holderlake.core.contract.models import ValidationItem
+from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.settings.sections.service import ServiceSettings
 from tests.damage import damage
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holderlake.contract import exact_json
-from holderlake.contract.extra_models import (
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
@@ -19,12 +19,12 @@ from holderlake.contract.extra_models import (
     Usage,
     VerifiedTokens,
 )
-from holderlake.contract.models import Holder, Map
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.models import Holder, Map
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.verified import record
-from holderlake.engine.sources.rpc.verify import Verified
+from holderlake.sources.rpc.verified import record
+from holderlake.sources.rpc.verify import Verified
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 

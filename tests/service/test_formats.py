@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holderlake.contract.tables import TABLES
+from holderlake.core.contract.tables import TABLES
 from holderlake.service.output.formats import Format, format_of
 
 ARROW, PARQUET = Format.ARROW.value, Format.PARQUET.value

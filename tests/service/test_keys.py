@@ -14,6 +14,8 @@ from urllib.parse import quote
 import pytest
 from pydantic import SecretStr
 
+from holderlake.core.storage.postgresql import Postgres, Unreachable
+from holderlake.core.storage.sqlite import DatabaseBusy, DatabaseError
 from holderlake.service.billing.keys import (
     Key,
     KeyEnded,
@@ -22,8 +24,6 @@ from holderlake.service.billing.keys import (
     WrongSecret,
     postgresql_place,
 )
-from holderlake.storage.postgresql import Postgres, Unreachable
-from holderlake.storage.sqlite import DatabaseBusy, DatabaseError
 from tests.ledgers import SECRET, Clock, Ledger
 
 NOON = datetime(2026, 11, 20, 12)

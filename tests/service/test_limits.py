@@ -21,12 +21,12 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 
+from holderlake.core.storage.sqlite import DatabaseBusy
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.errors import ServiceError, add_handlers
 from holderlake.service.middleware import rate_limits
 from holderlake.service.middleware.body_limits import limited_body
 from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
-from holderlake.storage.sqlite import DatabaseBusy
 from tests.service.sockets import Served, hello, serving
 
 # ----------------------------------------------------------------------- calls

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract import exact_json
-from holderlake.contract.errors import ERROR_KINDS
-from holderlake.contract.extra_models import (
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.errors import ERROR_KINDS
+from holderlake.core.contract.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
@@ -24,7 +24,7 @@ from holderlake.contract.extra_models import (
     Usage,
     VerifiedTokens,
 )
-from holderlake.contract.requests import ENDPOINTS
+from holderlake.core.contract.requests import ENDPOINTS
 from holderlake.engine.records import TokenInfo
 from holderlake.service.output.openapi import LINKS, examples
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from holderlake.contract.requests import ENDPOINTS
+from holderlake.core.contract.requests import ENDPOINTS
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.runtime.server import listen

@@ -24,10 +24,10 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract.prices import CREDIT
+from holderlake.core.contract.prices import CREDIT
+from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.api.screenshots import PICTURES
-from holderlake.settings.sections.service import ServiceSettings
 from tests.service.conftest import Running
 
 EXAMPLES = int(os.environ.get("HOLDERLAKE_EXAMPLES", "8"))

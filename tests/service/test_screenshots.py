@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract import exact_json
-from holderlake.contract.models import Screenshot
-from holderlake.settings.sections.service import ServiceSettings
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.models import Screenshot
+from holderlake.core.settings.sections.service import ServiceSettings
 
 
 def get(url: str, **options: Any) -> httpx.Response:

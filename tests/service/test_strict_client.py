@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.contract.times import dt_update_text, from_unix, to_unix, utc_now
+from holderlake.core.contract.times import dt_update_text, from_unix, to_unix, utc_now
 from holderlake.engine.store.store import Store
 
 Is = Callable[[Any], bool]

@@ -1,4 +1,4 @@
-/** Columns of an answer's objects, made by `python -m docs.reference.pages` from holderlake/contract/models.py. */
+/** Columns of an answer's objects, made by `python -m docs.reference.pages` from holderlake/core/contract/models.py. */
 export type HolderNode = {
   address: string;
   degree: number | null;

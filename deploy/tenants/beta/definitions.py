@@ -5,8 +5,8 @@ from pathlib import Path
 import dagster as dg
 
 from assets import onchain
+from holderlake.core.settings import load_settings
 from holderlake.dagster import EngineResource, LakeResource, ProviderResource, WarehouseResource, WorkspaceResource
-from holderlake.settings import load_settings
 
 SETTINGS = Path(__file__).with_name("holderlake.toml")
 settings = load_settings(SETTINGS)

@@ -1,6 +1,6 @@
 """Asset checks: odd rows and row counts of a run's partitions, freshness and completeness of each chain, alert rules.
 
-Checks only report. Repairs are in ``holderlake.maintenance`` and ``holderlake.dagster.healing``.
+Checks only report. Repairs are in ``holderlake.operations.maintenance`` and ``holderlake.dagster.healing``.
 """
 
 from holderlake.dagster.checks.freshness import freshness_checks

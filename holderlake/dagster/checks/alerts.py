@@ -18,16 +18,16 @@ from dagster import (
     multi_asset_check,
 )
 
-from holderlake.alerts.rules import Span, evaluate, tokens_of
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
+from holderlake.core.settings import Settings
+from holderlake.core.settings.cron import interval_of
+from holderlake.core.settings.sections.alerts import AlertRule
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.checks.streams import as_results, days_of_run, selected
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.resources import WORKSPACE, workspace_of
 from holderlake.dagster.runs import chains_to_load
-from holderlake.settings import Settings
-from holderlake.settings.cron import interval_of
-from holderlake.settings.sections.alerts import AlertRule
-from holderlake.workspace import Workspace
+from holderlake.operations.alerts.rules import Span, evaluate, tokens_of
 
 ALERT_PREFIX: Final = "alert_"
 """Prefix of the names of these checks. The name of the rule follows."""

@@ -18,17 +18,17 @@ from dagster import (
     multi_asset_check,
 )
 
-from holderlake.backfill.scope import left_out_by_settings
-from holderlake.contract.chains import from_first_day
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.ingest.stream import Stream
+from holderlake.core.settings.cron import interval_of
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.checks.streams import days_of_run, selected
 from holderlake.dagster.failures import attempts_of, last_results
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.resources import WORKSPACE, workspace_of
-from holderlake.healing.expected import expected
-from holderlake.healing.missing import MissingDay, missing_days
-from holderlake.ingest.stream import Stream
-from holderlake.settings.cron import interval_of
-from holderlake.workspace import Workspace
+from holderlake.operations.backfill.scope import left_out_by_settings
+from holderlake.operations.healing.expected import expected
+from holderlake.operations.healing.missing import MissingDay, missing_days
 
 FRESH: Final = "is_fresh"
 COMPLETE: Final = "is_complete"

@@ -28,20 +28,20 @@ from dagster import (
     multi_asset_check,
 )
 
-from holderlake.archive.archive import AnswerArchive
-from holderlake.archive.provenance import newest_answer
-from holderlake.contract.models import unknown_fields
-from holderlake.contract.tables import INSTANT_TYPE, TABLES
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.archive.provenance import newest_answer
+from holderlake.core.contract.models import unknown_fields
+from holderlake.core.contract.tables import INSTANT_TYPE, TABLES
+from holderlake.core.ingest.partition import FINAL_FAILURES
+from holderlake.core.ingest.stream import Stream
+from holderlake.core.lake.lake import FAILURES, Lake, Manifest
+from holderlake.core.units import counted
+from holderlake.core.warehouse.schema import files_sql, queries, quoted
+from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.core.workspace import Workspace
 from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE, workspace_of
-from holderlake.ingest.partition import FINAL_FAILURES
-from holderlake.ingest.stream import Stream
-from holderlake.lake.lake import FAILURES, Lake, Manifest
-from holderlake.units import counted
-from holderlake.warehouse.schema import files_sql, queries, quoted
-from holderlake.warehouse.warehouse import Warehouse
-from holderlake.workspace import Workspace
 
 REQUESTS: Final = "requests_succeeded"
 FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"

@@ -14,12 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from holderlake.core.storage.formats import format_fault
+from holderlake.core.storage.sqlite import format_of, use_write_ahead_log
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.errors import BadSource, DamagedCatalog, UnusableStore
 from holderlake.engine.files.disk_errors import REBUILD, sqlite_failures
-from holderlake.storage.formats import format_fault
-from holderlake.storage.sqlite import format_of, use_write_ahead_log
 
 _log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holderlake.core.storage.atomic_files import whole_file
 from holderlake.engine.errors import DamagedCatalog
 from holderlake.engine.files.disk_errors import REBUILD, disk_failures
-from holderlake.storage.atomic_files import whole_file
 
 CATALOG: Final = "catalog.sqlite"
 COPY: Final = "catalog-copy.sqlite"

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.records import TRANSFERS, Key
 
 CORRECTIONS: Final = "corrections"

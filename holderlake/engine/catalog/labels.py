@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holderlake.contract.chains import BURN_ADDRESSES
+from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.engine.catalog.tokens import execute_all
 from holderlake.engine.records import Label
 

@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.listing import PartFile
 from holderlake.engine.records import TRANSFERS

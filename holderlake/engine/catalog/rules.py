@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
 
 SCORE_VERSION: Final = 2

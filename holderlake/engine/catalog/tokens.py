@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from holderlake.contract.chains import KNOWN_CHAINS, NATIVE, normalise_address
+from holderlake.core.contract.chains import KNOWN_CHAINS, NATIVE, normalise_address
 from holderlake.engine.catalog import indexed_tokens
 from holderlake.engine.records import Key, TokenInfo
 

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
+from holderlake.core.storage.atomic_files import whole_file
 from holderlake.engine.numeric.bigint import Array
-from holderlake.storage.atomic_files import whole_file
 
 Arrays = Mapping[str, Array]
 """Arrays by name."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.arrays import read_arrays
 from holderlake.engine.files.dictionary import Dictionary, Volume

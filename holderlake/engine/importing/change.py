@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holderlake.core.storage.atomic_files import sync
 from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, write_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
@@ -54,7 +55,6 @@ from holderlake.engine.importing.sort import Sorter, TokenRows
 from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
-from holderlake.storage.atomic_files import sync
 
 _TAILS: Final = 8
 """Number of small parts of a token, or of small runs, at which these files are merged into one."""

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from holderlake.core.units import counted
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.files.listing import Listing
-from holderlake.units import counted
 
 FOLDERS: Final = ("transfers", "openings", "arrays")
 _SPOOL: Final = ".spool-"

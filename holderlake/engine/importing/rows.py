@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holderlake.core.storage.atomic_files import whole_file
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.parts import Moves, joined_moves
 from holderlake.engine.importing.keys import merge_sorted
 from holderlake.engine.numeric.bigint import Array, from_texts
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
-from holderlake.storage.atomic_files import whole_file
 
 _ROW_GROUP: Final = 131_072
 

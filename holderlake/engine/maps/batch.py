@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import MAP_TABLES
-from holderlake.contract.times import to_unix, utc_now
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import MAP_TABLES
+from holderlake.core.contract.times import to_unix, utc_now
 from holderlake.engine.files.arrays import exceeds_mapped_limit, release_pages
 from holderlake.engine.files.listing import View
 from holderlake.engine.maps.maps import maps_of

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import column
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import column
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import graph_as_of
 from holderlake.engine.numeric.bigint import to_ints

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns, column
-from holderlake.contract.times import from_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns, column
+from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import UnknownCluster
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import Graph, graph_as_of

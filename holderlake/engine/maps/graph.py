@@ -12,8 +12,8 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.adjacency import NEVER
 from holderlake.engine.files.arrays import take_or_missing
 from holderlake.engine.files.entries import (

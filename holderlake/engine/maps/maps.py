@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import MAP_TABLES, TABLES
-from holderlake.contract.times import dt_update_text, to_unix
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.tables import MAP_TABLES, TABLES
+from holderlake.core.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.files.listing import View
 from holderlake.engine.maps import metrics

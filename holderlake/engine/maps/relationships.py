@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.models import GROUPED_TRANSFER
-from holderlake.contract.tables import TABLES
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.models import GROUPED_TRANSFER
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.entries import AddressOrder, TokenKeys, entries_of, token_mask
 from holderlake.engine.files.listing import View

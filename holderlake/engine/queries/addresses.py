@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.rules import Rules
-from holderlake.contract.tables import TABLES
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
 from holderlake.engine.files.adjacency import NEVER, Run
 from holderlake.engine.files.arrays import expand_ranges

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import numpy as np
 
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.tables import TABLES, column
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.tables import TABLES, column
+from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds

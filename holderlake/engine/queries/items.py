@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.entries import entries_of

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.listing import View
 from holderlake.engine.files.parts import Moves, changes_of, joined_moves

@@ -1,6 +1,6 @@
 """Build Arrow tables: the lake's tables from columns, and the engine's other tables from rows.
 
-``holderlake.contract.tables`` has the schemas of the lake's tables. The other schemas are in the modules that fill
+``holderlake.core.contract.tables`` has the schemas of the lake's tables. The other schemas are in the modules that fill
 them.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
+from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_digits, to_ints
@@ -109,7 +109,7 @@ def spread(column: pa.Array, places: Array) -> pa.Array:
 def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
     """Return the two columns of an amount by name: the number, and the exact text.
 
-    ``holderlake.contract.tables.amount_columns`` describes them.
+    ``holderlake.core.contract.tables.amount_columns`` describes them.
     """
     scaled = _scaled(amounts)
     dense = np.ascontiguousarray(from_digits(scaled[:, :4]))

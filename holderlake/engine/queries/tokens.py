@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.chains import KNOWN_CHAINS, SERVED_CHAINS, normalise_address
-from holderlake.contract.tables import TABLES, build
-from holderlake.contract.times import from_unix, utc_now
+from holderlake.core.contract.chains import KNOWN_CHAINS, SERVED_CHAINS, normalise_address
+from holderlake.core.contract.tables import TABLES, build
+from holderlake.core.contract.times import from_unix, utc_now
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 

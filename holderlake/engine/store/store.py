@@ -22,8 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.contract.chains import NATIVE
-from holderlake.contract.rules import Rules
+from holderlake.core.contract.chains import NATIVE
+from holderlake.core.contract.rules import Rules
+from holderlake.core.units import parse_memory_limit
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import indexed_tokens, tokens
 from holderlake.engine.catalog.catalog import EMPTY
@@ -43,7 +44,6 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS, ImportReport, Key
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
-from holderlake.units import parse_memory_limit
 
 T = TypeVar("T")
 

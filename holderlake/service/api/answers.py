@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.models import AddressMetadata, Chain, GroupedTransfer
-from holderlake.contract.requests import (
+from holderlake.core.contract.models import AddressMetadata, Chain, GroupedTransfer
+from holderlake.core.contract.requests import (
     AddressesMetadataRequest,
     AddressMetadataRequest,
     ChainsRequest,
@@ -28,7 +28,7 @@ from holderlake.contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
-from holderlake.contract.times import dt_update_text, from_unix, to_unix
+from holderlake.core.contract.times import dt_update_text, from_unix, to_unix
 from holderlake.engine.errors import UnknownToken
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.maps.relationships import subgraph

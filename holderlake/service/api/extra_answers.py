@@ -18,8 +18,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake.contract.extra_models import EvidenceLink, HeldItem, ItemHolder, SourceLabel, Transfer, VerifiedToken
-from holderlake.contract.extra_requests import (
+from holderlake.analysis.entities import clusters
+from holderlake.core.contract.extra_models import (
+    EvidenceLink,
+    HeldItem,
+    ItemHolder,
+    SourceLabel,
+    Transfer,
+    VerifiedToken,
+)
+from holderlake.core.contract.extra_requests import (
     AddressItemsRequest,
     ChangesRequest,
     EvidenceRequest,
@@ -28,20 +36,19 @@ from holderlake.contract.extra_requests import (
     LabelsRequest,
     OwnersRequest,
 )
-from holderlake.contract.fields import fields_of
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.fields import fields_of
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.maps.changes import map_changes
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
-from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
-from holderlake.entities import clusters
 from holderlake.service.api.answers import Answer, instant_of, raw_units
 from holderlake.service.errors import ServiceError
 from holderlake.service.output.render import holders as render_holders
 from holderlake.service.output.render import objects
+from holderlake.sources.rpc.verified import read_verified
 
 _SIGNATURE: Final = 16
 

@@ -19,9 +19,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holderlake.contract import exact_json, requests
-from holderlake.contract.prices import CREDIT
-from holderlake.contract.times import to_unix, utc_now
+from holderlake.core.contract import exact_json, requests
+from holderlake.core.contract.prices import CREDIT
+from holderlake.core.contract.times import to_unix, utc_now
+from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.engine.errors import EngineError
 from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer
@@ -33,7 +34,6 @@ from holderlake.service.errors import INTERNAL_ERROR, ServiceError
 from holderlake.service.middleware.body_limits import limited_body
 from holderlake.service.observability import observation
 from holderlake.service.output.formats import Format, format_of, table_bytes
-from holderlake.storage.sqlite import DatabaseError
 
 _log = logging.getLogger(__name__)
 _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}

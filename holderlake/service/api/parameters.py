@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from holderlake.contract.chains import SERVED_CHAINS
-from holderlake.contract.models import Address, ChainId, TokenKey
-from holderlake.contract.requests import HoldersOptions, MapOptions
+from holderlake.core.contract.chains import SERVED_CHAINS
+from holderlake.core.contract.models import Address, ChainId, TokenKey
+from holderlake.core.contract.requests import HoldersOptions, MapOptions
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.errors import UNKNOWN_FIELD, invalid_request

@@ -12,13 +12,13 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
-from holderlake.contract.models import OneOfIntegers
-from holderlake.contract.requests import MapOptions, ScreenshotRequest
-from holderlake.contract.times import from_unix, to_unix
+from holderlake.core.contract.models import OneOfIntegers
+from holderlake.core.contract.requests import MapOptions, ScreenshotRequest
+from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.store.store import Store
-from holderlake.pictures.drawing.colours import Theme
+from holderlake.presentation.pictures.drawing.colours import Theme
 from holderlake.service.api.answers import Answer, instant_of
 from holderlake.service.cache import EncodedAnswer
 
@@ -71,7 +71,7 @@ def draw_picture(store: Store, picture: Picture, width: Width, theme: Theme, for
     Raises ``EngineError`` if there is no map.
     """
     # imported here, because matplotlib and networkx take half a second
-    from holderlake.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
+    from holderlake.presentation.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
 
     snapshot = store.snapshot()
     as_of = from_unix(picture.as_of)

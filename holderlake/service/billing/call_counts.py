@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from holderlake.core.storage.state import State, StateConnection, given_rows, unix_now
 from holderlake.service.billing.secret import keyed_hash
-from holderlake.storage.state import State, StateConnection, given_rows, unix_now
 
 _SWEEP_SECONDS: Final = 60.0
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Final
 
-from holderlake.contract.prices import credits_text
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.storage.owners import Owner
+from holderlake.core.storage.state import DatabaseKind, State, StateConnection, given_rows
 from holderlake.service.billing.tables import UnknownKey
-from holderlake.storage.owners import Owner
-from holderlake.storage.state import DatabaseKind, State, StateConnection, given_rows
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0

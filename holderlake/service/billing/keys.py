@@ -18,7 +18,10 @@ from typing import Any, Final, Self
 
 from pydantic import SecretStr
 
-from holderlake.contract.times import utc_now
+from holderlake.core.contract.times import utc_now
+from holderlake.core.storage.owners import Owner
+from holderlake.core.storage.postgresql import Postgres
+from holderlake.core.storage.state import StateConnection, Where, inserted, kind_of, open_state
 from holderlake.service.billing.call_counts import CallCounts
 from holderlake.service.billing.charges import (
     Balance,
@@ -32,9 +35,6 @@ from holderlake.service.billing.charges import (
 )
 from holderlake.service.billing.secret import keyed_hash, open_secret, source_of_secret
 from holderlake.service.billing.tables import FORMAT, SCHEMAS, KeysError, UnknownKey, WrongSecret
-from holderlake.storage.owners import Owner
-from holderlake.storage.postgresql import Postgres
-from holderlake.storage.state import StateConnection, Where, inserted, kind_of, open_state
 
 __all__ = [
     "Balance",

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, cast
 
+from holderlake.core.storage.batches import Batches
 from holderlake.service.billing.keys import Charge, ChargeRequest, KeyStore
-from holderlake.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 1.0

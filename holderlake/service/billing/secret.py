@@ -13,9 +13,9 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.state import State, StateConnection, Where
 from holderlake.service.billing.tables import WrongSecret
-from holderlake.storage.atomic_files import write_whole
-from holderlake.storage.state import State, StateConnection, Where
 
 _SECRET_BYTES: Final = 32
 _MIN_BYTES: Final = 16

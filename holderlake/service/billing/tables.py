@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holderlake.storage.owners import OWNERS
-from holderlake.storage.state import DatabaseKind
+from holderlake.core.storage.owners import OWNERS
+from holderlake.core.storage.state import DatabaseKind
 
 FORMAT: Final = 1
 """Format of these tables."""

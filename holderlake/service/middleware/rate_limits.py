@@ -17,9 +17,9 @@ from typing import Final
 from cachetools import LRUCache
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holderlake.core.storage.batches import Batches
 from holderlake.service.errors import error_response
 from holderlake.service.middleware.client_ip import rate_limit_key
-from holderlake.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
 

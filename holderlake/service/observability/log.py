@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pythonjsonlogger.json import JsonFormatter
 
-from holderlake.contract.text import printable
+from holderlake.core.contract.text import printable
 
 Log: TypeAlias = Literal["json", "text", "off"]
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holderlake.contract.errors import ERROR_KINDS
+from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.errors import INTERNAL_ERROR, error_response
 from holderlake.service.observability.log import Observation, current_observation, log_request
 from holderlake.service.observability.metrics import Metrics

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from holderlake.contract.errors import ERROR_KINDS
+from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.output.openapi import examples
 from holderlake.service.output.render import OLDER_SCORE
 

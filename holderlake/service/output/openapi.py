@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from holderlake.contract.errors import ERROR_KINDS, ErrorKind
-from holderlake.contract.extra_requests import RulesRequest
-from holderlake.contract.models import ErrorBody, ValidationItem
+from holderlake.core.contract.errors import ERROR_KINDS, ErrorKind
+from holderlake.core.contract.extra_requests import RulesRequest
+from holderlake.core.contract.models import ErrorBody, ValidationItem
 from holderlake.service.output.formats import Format
 
 Responses = dict[int | str, dict[str, Any]]

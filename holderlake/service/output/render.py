@@ -15,11 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
-from holderlake.contract.exact_json import json_number
-from holderlake.contract.fields import AnswerField, fields_of
-from holderlake.contract.models import Cluster, GroupedTransfer, Holder, HolderNode, Map, Metrics, Node, TimeNode, Token
-from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import to_unix
+from holderlake.core.contract.exact_json import json_number
+from holderlake.core.contract.fields import AnswerField, fields_of
+from holderlake.core.contract.models import (
+    Cluster,
+    GroupedTransfer,
+    Holder,
+    HolderNode,
+    Map,
+    Metrics,
+    Node,
+    TimeNode,
+    Token,
+)
+from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.times import to_unix
 
 Plain = dict[str, Any]
 Values = Mapping[str, Sequence[Any]]

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from holderlake.contract import exact_json
-from holderlake.contract.errors import ERROR_KINDS
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.middleware.body_limits import has_body
 from holderlake.service.middleware.client_ip import Networks, is_within, rate_limit_key
 

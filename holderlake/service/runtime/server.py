@@ -19,11 +19,11 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 
+from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.core.signals import until_stopped
 from holderlake.service.middleware.client_ip import networks
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.protocol import limited_protocol
-from holderlake.settings.sections.service import ServiceSettings
-from holderlake.signals import until_stopped
 
 _log = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from datetime import date
 from typing import Final
 
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.dagster import chain_by_day, stream_asset, warehouse_asset
-from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.ingest.streams.tokens import TOKENS
 
 TEAM: Final = "alpha"
 """The first part of all asset keys, and the pool that limits the runs of the team's API key."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from holderlake.contract.models import Address, AddressMetadata
-from holderlake.contract.requests import AddressesMetadataRequest, AddressMetadataRequest
+from holderlake.core.contract.models import Address, AddressMetadata
+from holderlake.core.contract.requests import AddressesMetadataRequest, AddressMetadataRequest
 from holderlake.service.api import answers
 from holderlake.service.api.metering import CustomPlanRoute, MeterDependency
 from holderlake.service.output.openapi import described

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from holderlake.contract.models import Chain
-from holderlake.contract.requests import ChainsRequest
+from holderlake.core.contract.models import Chain
+from holderlake.core.contract.requests import ChainsRequest
 from holderlake.service.api import answers
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.output.openapi import described

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from holderlake.contract import exact_json
-from holderlake.contract.extra_models import (
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
@@ -21,7 +21,7 @@ from holderlake.contract.extra_models import (
     Usage,
     VerifiedTokens,
 )
-from holderlake.contract.extra_requests import (
+from holderlake.core.contract.extra_requests import (
     AddressItemsOptions,
     AddressItemsRequest,
     ChangesOptions,
@@ -36,7 +36,7 @@ from holderlake.contract.extra_requests import (
     OwnersRequest,
     PageOptions,
 )
-from holderlake.contract.models import Address
+from holderlake.core.contract.models import Address
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.service.api import extra_answers as answers
 from holderlake.service.api.backend import Backend

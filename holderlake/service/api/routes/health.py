@@ -17,11 +17,11 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from holderlake.contract.models import ErrorBody
+from holderlake.core.contract.models import ErrorBody
+from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.errors import ServiceError
 from holderlake.service.middleware.client_ip import is_within, networks
-from holderlake.settings.sections.service import ServiceSettings
 
 router = APIRouter(tags=["service"])
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from holderlake.contract.models import Address, ChainId, PlainInteger, Screenshot
-from holderlake.contract.requests import ScreenshotRequest
-from holderlake.pictures.drawing.colours import Theme
+from holderlake.core.contract.models import Address, ChainId, PlainInteger, Screenshot
+from holderlake.core.contract.requests import ScreenshotRequest
+from holderlake.presentation.pictures.drawing.colours import Theme
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.parameters import PathToken

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from holderlake.contract.models import Relationship
-from holderlake.contract.requests import SubgraphRequest
+from holderlake.core.contract.models import Relationship
+from holderlake.core.contract.requests import SubgraphRequest
 from holderlake.service.api import answers
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.parameters import check_tokens

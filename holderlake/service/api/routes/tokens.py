@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
-from holderlake.contract.models import Holder, Map, Metrics, Token, TokenKey
-from holderlake.contract.requests import (
+from holderlake.core.contract.models import Holder, Map, Metrics, Token, TokenKey
+from holderlake.core.contract.requests import (
     MAX_METADATA_TOKENS,
     HoldersRequest,
     MapRequest,

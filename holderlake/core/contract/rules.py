@@ -1,0 +1,36 @@
+"""The rules by which maps are computed: thresholds with their defaults and bounds.
+
+The section ``[engine.thresholds]`` of the settings, the answer of ``GET /v0/x/rules`` and the engine follow from this
+declaration.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, PlainSerializer
+
+from holderlake.core.contract.models import Address
+
+
+class Rules(BaseModel, frozen=True):
+    """The rules by which addresses are classified. Two maps can be compared if their rules and options are equal."""
+
+    supernode_degree: int = Field(default=10_000, ge=1, description="Distinct counterparties that make a supernode")
+    hypernode_transfers: int = Field(default=200_000, ge=0, description="A hypernode has more transfers than this")
+    magic_links: int = Field(default=2, ge=1, description="Least shown holders that a magic node is linked to")
+    magic_limit: int = Field(default=40, ge=0, description="Most magic nodes of a map")
+    time_window: int = Field(default=300, ge=1, description="Seconds of a time node's window")
+    time_links: int = Field(default=2, ge=1, description="Least shown holders that share a time node")
+    time_wallets: int = Field(
+        default=20, ge=1, description="Most counterparties of the exchange in the window of a time node"
+    )
+    time_limit: int = Field(default=40, ge=0, description="Most time nodes of a map")
+    fresh_wallet_seconds: int = Field(default=10 * 86_400, ge=0, description="Age under which a wallet is fresh")
+    time_allowed: Annotated[frozenset[Address], PlainSerializer(sorted, return_type=list[str])] = Field(
+        default=frozenset(), description="Contracts that can be time nodes, in addition to exchanges"
+    )
+    labels: Literal["latest", "as_of"] = Field(
+        default="latest",
+        description="Labels with a period count at all instants (latest), or at those of their period (as_of)",
+    )

@@ -1,0 +1,444 @@
+"""Fetch each answer once, within the budget; stop after a permanent failure.
+
+``client`` makes HTTP calls, ``ledger`` keeps their cost, ``archive`` keeps the answers. This module uses them in the
+order: reserve and claim, send, archive, settle. A crash at any point loses no paid answer, the
+ledger never counts too little, and two processes never pay for the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, TypeAlias, cast
+
+from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
+from holderlake.core.contract.extra_models import MapRules
+from holderlake.core.contract.extra_requests import RulesRequest
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.contract.requests import Request
+from holderlake.core.provider.backoff import LONGEST_WAIT
+from holderlake.core.provider.broken_answers import BrokenStreak
+from holderlake.core.provider.client import ProviderClient, Response
+from holderlake.core.provider.concurrency import Slots
+from holderlake.core.provider.errors import (
+    AnswerNotKept,
+    BrokenAnswer,
+    BudgetExceeded,
+    Cancelled,
+    PlanRequired,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+)
+from holderlake.core.provider.ledger.entries import (
+    IMPLAUSIBLE,
+    Claimed,
+    MarkBroken,
+    Operation,
+    Pause,
+    Release,
+    Reservation,
+    Reserve,
+    Settle,
+)
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.plan_limits import PlanLimits
+from holderlake.core.storage.batches import Batches
+
+_log = logging.getLogger(__name__)
+
+_TICK: Final = 0.1
+"""Seconds. Calls that wait for the rate limit are sent at multiples of this time: one timer a call costs more CPU."""
+_LOOK_AGAIN: Final = 0.1
+"""Seconds after which a fetch looks again for an answer that another process claims."""
+_UNREAD: Final = 32
+"""Answers that may wait to be decoded, in addition to twice the concurrency limit."""
+_RULES_SECONDS: Final = 10.0
+"""Seconds to wait for the rules at most."""
+_RULES_CHARACTERS: Final = 100_000
+"""Most characters of rules that are kept, because each row of ``maps`` has a copy."""
+
+
+@dataclass
+class Counters:
+    """Counts of a run: calls sent (retries included), hundredths of a credit charged, answers from the archive, and
+    broken answers that may have been charged."""
+
+    calls: int = 0
+    credits: int = 0
+    archive_hits: int = 0
+    broken: int = 0
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """A request, and the name (``key``) of its answer in the archive.
+
+    Archived answers that were fetched before ``since`` (naive UTC) are not used.
+    """
+
+    key: str
+    request: Request
+    as_of: str
+    refresh: bool
+    since: datetime | None
+
+
+@dataclass(frozen=True)
+class _Paid:
+    """A paid answer to archive, and the operation that then settles its entry in the ledger."""
+
+    answer: NewAnswer
+    settle: Settle
+
+
+_WriteResult: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
+"""Result of an operation on the ledger, or the archived answer that was paid."""
+
+
+class _Flight:
+    """A fetch in progress. Callers that want the same answer wait for its lock and share its outcome."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.outcome: Response | ProviderError | None = None
+        self.callers = 0
+
+
+class _Stopped(Exception):
+    """A request was not sent, because an earlier ``error`` stopped all requests, or those to its endpoint."""
+
+    def __init__(self, error: ProviderError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Provider:
+    """Fetches answers for one run, in one event loop. ``provider_id`` is the provider's name in archive and lake.
+
+    If ``is_free``, calls cost nothing, whatever the service in this process books on its own account.
+    """
+
+    def __init__(
+        self,
+        client: ProviderClient,
+        ledger: CreditLedger,
+        archive: AnswerArchive,
+        provider_id: str,
+        run_id: str,
+        plan_limits: PlanLimits | None = None,
+        is_free: bool = False,
+    ) -> None:
+        self._is_free = is_free
+        self.provider_id = provider_id
+        self.run_id = run_id
+        self.counters = Counters()
+        self.slots = Slots(lambda: 2 * client.limit.value + _UNREAD)
+        """Slots that limit the answers which are being fetched or wait to be decoded, and so the memory of a run."""
+        self.cancelled = asyncio.Event()
+        """Event that ``cancel`` sets."""
+        self._client = client
+        self._ledger = ledger
+        self._archive = archive
+        self._plan_limits = plan_limits
+        self._writes: Batches[Operation | _Paid, _WriteResult] = Batches(self._write, ThreadPoolExecutor(1, "ledger"))
+        self._streak = BrokenStreak()
+        self._has_warned = False
+        self._stopped: dict[str, ProviderError] = {}
+        self._rules: asyncio.Future[str | None] | None = None
+        self._flights: dict[tuple[str, bool], _Flight] = {}
+
+    async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Response:
+        """Return the answer to a request, from the archive if it has one, else from the provider.
+
+        ``as_of`` is a part of the answer's name in the archive: an instant (naive UTC), another text, or None for the
+        latest data. An archived answer that was fetched before that instant is not used. With ``refresh``, as an
+        argument or an option of the request, the provider's new answer supersedes the archived one.
+
+        Raises ``ProviderError``. After an error whose ``stops`` is "provider", no more requests are sent.
+        """
+        self.check_running()
+        text = as_of_text(as_of)
+        fetch = _Fetch(
+            key=self._archive.key(self.provider_id, request, text),
+            request=request,
+            as_of=text,
+            refresh=refresh or request.query.get("refresh") == "true",
+            since=as_of if isinstance(as_of, datetime) else None,
+        )
+        async with self._flight(fetch) as flight, flight.lock:
+            is_first = flight.outcome is None
+            if flight.outcome is None:
+                flight.outcome = self._archived(fetch) or await self._with_retries(fetch)
+            outcome = flight.outcome
+        if isinstance(outcome, ProviderError):
+            raise outcome.with_traceback(None)
+        response = outcome if is_first else replace(outcome, cost=0, from_archive=True)
+        self.counters.archive_hits += response.from_archive
+        return response
+
+    @asynccontextmanager
+    async def _flight(self, fetch: _Fetch) -> AsyncIterator[_Flight]:
+        """Yield the ``_Flight`` that concurrent callers of the same fetch share, until the last of them leaves."""
+        name = (fetch.key, fetch.refresh)
+        flight = self._flights.setdefault(name, _Flight())
+        flight.callers += 1
+        try:
+            yield flight
+        finally:
+            flight.callers -= 1
+            if not flight.callers:
+                del self._flights[name]
+
+    def _archived(self, fetch: _Fetch) -> Response | None:
+        archived = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
+        if archived is None:
+            return None
+        return Response(
+            fetch.request,
+            archived.raw,
+            archived.fetched_at,
+            0,
+            self._client,
+            fetch.key,
+            archived.sha256,
+            from_archive=True,
+        )
+
+    async def _with_retries(self, fetch: _Fetch) -> Response | ProviderError:
+        try:
+            return await self._client.retried(lambda: self._attempt(fetch))
+        except _Stopped as stopped:
+            return stopped.error
+        except ProviderError as error:
+            self._remember(fetch.request, error)
+            return error
+
+    async def _attempt(self, fetch: _Fetch) -> Response:
+        """Return the answer after one call, or from the archive if another process fetches it at the same time."""
+        while True:
+            self._check_open(fetch.request)
+            response = await self._claimed_call(fetch) or self._archived(fetch)
+            if response is not None:
+                return response
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def _claimed_call(self, fetch: _Fetch) -> Response | None:
+        """Claim the answer and reserve its cost, wait for the rate limit, and make one call.
+
+        Return None if the answer is archived now or another process claims it. If the outcome of the call stays
+        unknown, the cost stays reserved and counts as spent.
+        """
+        request, rate = fetch.request, self._client.rate_per_minute
+        reserving = self._writes.submit(
+            Reserve(self.run_id, request.endpoint, request.subject, self._cost(request), rate, fetch.key)
+        )
+        try:
+            reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
+            if isinstance(reserved, Claimed):
+                return None
+            is_archived = not fetch.refresh and await self._archive.holds_now(
+                fetch.key, fetch.since
+            )  # since we looked last
+            if not is_archived:
+                await _wait_for_turn(reserved.wait)
+                if not isinstance(self._stop_of(request), BudgetExceeded):  # this call is within the budget
+                    self._check_open(request)
+        except BaseException:
+            await self._client.to_the_end(self._release(reserving))
+            raise
+        if is_archived:
+            return await self._client.to_the_end(self._release(reserving))
+        return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
+
+    async def _paid_call(self, fetch: _Fetch, entry: int) -> Response:
+        """Send the request, archive the answer and settle its ledger entry. Never cancel this: the call is charged."""
+        request = fetch.request
+        self.counters.calls += 1
+        try:
+            answer = await self._client.exchange(request)
+        except ProviderError as error:
+            await self._close_failed(request, error, entry)
+            raise
+        self._note_answer(request, answer)
+        cost = self._cost(request, answer.cost)
+        credits_remaining = None if self._is_free else answer.credits_remaining
+        problem = IMPLAUSIBLE if answer.disbelieved else None
+        new_answer = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
+        archived_answer = await self._writes.submit(_Paid(new_answer, Settle(entry, cost, credits_remaining, problem)))
+        self.counters.credits += cost
+        return replace(answer, cost=cost, digest=fetch.key, sha256=cast(ArchivedAnswer, archived_answer).sha256)
+
+    def _cost(self, request: Request, billed: int | None = None) -> int:
+        """Return the cost to book in hundredths of a credit: what the provider billed, else the list price."""
+        if self._is_free:
+            return 0
+        return request.cost if billed is None else billed
+
+    async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
+        """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead."""
+        if error.maybe_charged:
+            await self._writes.submit(self._broken(request, error, entry))
+        else:
+            if error.status is not None:
+                self._streak.intact()
+            await self._writes.submit(Release(entry))
+        if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
+            await self._writes.submit(Pause(error.retry_after))  # for the other processes too
+
+    def _broken(self, request: Request, error: ProviderError, entry: int) -> Settle | MarkBroken:
+        how = error.broken or "closed"
+        self.counters.broken += 1
+        self._stop(self._streak.broke(how, request.cost))
+        if isinstance(error, BrokenAnswer) and error.cost_billed is not None and not self._is_free:
+            self.counters.credits += error.cost_billed
+            return Settle(entry, error.cost_billed, error.credits_remaining, how)
+        return MarkBroken(entry, how)
+
+    async def _release(self, reserving: asyncio.Future[Any]) -> None:
+        """Wait for the end of a reservation, then release its ledger entry, even if the caller was cancelled twice."""
+        await asyncio.wait([reserving])
+        if reserving.exception() is None and isinstance(reserving.result(), Reservation):
+            await self._writes.submit(Release(reserving.result().entry))
+
+    def _write(self, items: Sequence[Operation | _Paid]) -> list[_WriteResult | Exception]:
+        """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
+        results: list[_WriteResult | Exception] = [None] * len(items)
+        paid_answers = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
+        if paid_answers:
+            for place, archived_answer in zip(paid_answers, self._put([*paid_answers.values()]), strict=True):
+                results[place] = archived_answer
+        places = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
+        operations = (items[place] for place in places)
+        outcomes = self._ledger.apply([item.settle if isinstance(item, _Paid) else item for item in operations])
+        for place, result in zip(places, outcomes, strict=True):
+            results[place] = results[place] if result is None else result
+        return results
+
+    def _put(self, answers: Sequence[NewAnswer]) -> Sequence[ArchivedAnswer | AnswerNotKept]:
+        try:
+            return self._archive.put_all(answers)
+        except OSError as error:
+            failures = [AnswerNotKept(_not_kept(answer, error)) for answer in answers]
+            for failure in failures:
+                _log.error("%s", failure)
+            return failures
+
+    def _note_answer(self, request: Request, answer: Response) -> None:
+        if answer.garbage is None:
+            self._streak.intact()
+        else:
+            self._stop(self._streak.broke(answer.garbage, request.cost))
+        if self._plan_limits is not None:
+            self._plan_limits.remove(request.endpoint)
+        if answer.disbelieved and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "the headers of the provider's answer about %s have implausible credits (%s); the ledger counts the "
+                "list price of %s credits instead. Further such answers are only counted: see 'holderlake credits'",
+                request.subject or request.endpoint,
+                answer.disbelieved,
+                credits_text(request.cost),
+            )
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True after ``cancel`` was called."""
+        return self.cancelled.is_set()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a call that may be charged, or the one for the rules, is open."""
+        return self._client.is_busy
+
+    def cancel(self) -> None:
+        """Cancel the run: open calls finish, and no more requests are sent."""
+        self._stopped[""] = Cancelled("the run was cancelled; it keeps the partitions that it had committed")
+        self.cancelled.set()
+
+    @property
+    def stopped(self) -> ProviderError | None:
+        """The error that stopped all requests of the run; None if there was none."""
+        return self._stopped.get("")
+
+    def check_running(self) -> None:
+        """Raise ``Cancelled`` if ``cancel`` was called before."""
+        if self.is_cancelled:
+            raise self._stopped[""].with_traceback(None)
+
+    def _stop(self, error: ProviderError | None) -> None:
+        """Refuse all later requests with ``error``, unless an earlier error refuses them already. None does nothing."""
+        if error is not None:
+            self._stopped.setdefault("", error)
+
+    def _check_open(self, request: Request) -> None:
+        error = self._stop_of(request)
+        if error is not None:
+            raise _Stopped(error)
+
+    def _stop_of(self, request: Request) -> ProviderError | None:
+        return self._stopped.get("") or self._stopped.get(request.endpoint)
+
+    def _remember(self, request: Request, error: ProviderError) -> None:
+        """Stop later requests that would fail too: after a permanent error, or if no attempt reached the provider."""
+        if isinstance(error, PlanRequired) and self._plan_limits is not None:
+            self._plan_limits.refused(request.endpoint, error.detail)
+        is_out_of_reach = type(error) is Unreachable and not error.maybe_charged
+        if error.stops == "provider" or is_out_of_reach:
+            error.request = request
+            self._stop(error)
+        elif error.stops == "endpoint":
+            error.request = request
+            self._stopped.setdefault(request.endpoint, error)
+
+    async def rules(self) -> str | None:
+        """Return the provider's rules (thresholds for maps) as JSON, fetched once; None if it publishes none."""
+        if self._rules is None and self.is_cancelled:
+            return None
+        if self._rules is None:
+            self._rules = asyncio.ensure_future(self._client.to_the_end(fetch_rules(self._client)))
+        return await asyncio.shield(self._rules)
+
+
+async def _wait_for_turn(seconds: float) -> None:
+    """Wait at least ``seconds``, until the event loop's clock shows a multiple of ``_TICK`` (a tenth of a second)."""
+    now = asyncio.get_running_loop().time()
+    await asyncio.sleep(math.ceil((now + seconds) / _TICK) * _TICK - now if seconds else 0)
+
+
+def _not_kept(answer: NewAnswer, error: OSError) -> str:
+    request = answer.request
+    return (
+        f"the paid answer to {request.endpoint} {request.subject or ''} as of {answer.as_of or 'now'} "
+        f"({credits_text(request.cost)} credits) could not be written to the archive: {error.strerror or error}; "
+        "free some space, then repeat the run"
+    )
+
+
+def rules_text(rules: Mapping[str, Any]) -> str:
+    """Return rules as JSON with sorted keys and without spaces, so that equal rules give the same text."""
+    return json.dumps(rules, sort_keys=True, separators=(",", ":"))
+
+
+async def fetch_rules(client: ProviderClient) -> str | None:
+    """Return the provider's rules as JSON, or None if it publishes none that can be read.
+
+    A provider whose answers do not name its rules gets no request, because the path is not in the contract. Without an
+    answer it is asked: another host may have fetched all answers of a partition.
+    """
+    if client.publishes_rules is False:
+        return None
+    try:
+        answer = await asyncio.wait_for(client.exchange(RulesRequest()), _RULES_SECONDS)
+        rules = MapRules.model_validate_json(answer.raw)  # another provider may answer anything here
+    except (ProviderError, TimeoutError, ValueError, RecursionError):
+        return None
+    text = rules_text(rules.model_dump())
+    return text if len(text) <= _RULES_CHARACTERS else None

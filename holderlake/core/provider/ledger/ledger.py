@@ -1,0 +1,490 @@
+"""The credit ledger: the cost of each call is reserved before the call, so that no ceiling is ever exceeded.
+
+One SQLite file serves all runs and processes of a home, or one PostgreSQL database those of several hosts. An entry is
+reserved, then settled with its charge, or released if there was none. An entry that stays reserved, after a crash or a
+time-out, counts as spent, because the provider may have charged it. A reserved entry may claim an answer for its
+process, so that no other process pays for the same one. Amounts are hundredths of a credit, days are UTC.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from holderlake.core.contract.times import utc_now
+from holderlake.core.provider.errors import BudgetExceeded
+from holderlake.core.provider.ledger import statements
+from holderlake.core.provider.ledger.entries import (
+    MOST_CREDITS,
+    Claimed,
+    MarkBroken,
+    Operation,
+    Pause,
+    Release,
+    Reservation,
+    Reserve,
+    Settle,
+)
+from holderlake.core.provider.ledger.reports import Ceiling, Problem, ReportRow, Restored, Totals, Unsettled
+from holderlake.core.storage.owners import Owner
+from holderlake.core.storage.state import StateConnection, Where, inserted, open_state, unix_now
+
+_REMEDY: Final = "move it away, and the next command restores the costs from the archive"
+_LATE_ANSWERS: Final = 512
+"""Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
+_ROWS: Final = 5_000
+"""Calls of another home that one statement adds."""
+_GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
+
+
+class CreditLedger:
+    """The ledger in a SQLite file or in PostgreSQL, for any number of threads, processes and, with PostgreSQL, hosts.
+
+    Ceilings are in hundredths of a credit, None for no ceiling. ``renewal_day``: the day of the month on which the
+    provider renews the allowance; the last day in shorter months. ``now`` returns the time (naive UTC); by default the
+    rate limit uses the clock of the database's server instead. Every method raises ``DatabaseError``.
+    """
+
+    def __init__(
+        self,
+        location: Where | str,
+        *,
+        per_run: int | None = None,
+        per_day: int | None = None,
+        per_month: int | None = None,
+        renewal_day: int = 1,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        if not 1 <= renewal_day <= 31:
+            raise ValueError(f"invalid renewal day {renewal_day}: use a day of a month, 1 to 31")
+        self._limits = {"per_run": per_run, "per_day": per_day, "per_month": per_month}
+        self._renewal_day = renewal_day
+        self._now = now
+        place = Path(location) if isinstance(location, str) else location
+        schema = statements.SCHEMAS["sqlite" if isinstance(place, Path) else "postgresql"]
+        # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
+        self._db = open_state(place, schema, "FULL", _REMEDY, statements.FORMAT)
+        self._batches = statements.BATCHES[self._db.kind]
+        self._owner = Owner(self._db, place)
+
+    def __str__(self) -> str:
+        return str(self._db)
+
+    def newest_day(self) -> str | None:
+        """Return the day (YYYY-MM-DD) of the newest entry; None in an empty ledger."""
+        ((day,),) = self._db.rows("SELECT max(day) FROM entries")
+        return None if day is None else str(day)
+
+    def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None, *, once: bool = False) -> bool:
+        """Add lost calls as settled entries of the run ``run_id``. Return False if another process has added calls.
+
+        ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
+        changed since, or, with ``once``, if the run has calls already.
+        """
+        rows = [(run_id, entry.endpoint, entry.subject, entry.day.isoformat(), entry.cost) for entry in entries]
+
+        def add(db: StateConnection) -> bool:
+            if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
+                return False
+            if once and db.execute("SELECT 1 FROM runs WHERE name = ?", (run_id,)).fetchone():
+                return False
+            db.execute(self._batches.restore, (json.dumps(rows),))
+            return True
+
+        return self._db.run(add)
+
+    def knows_home(self, name: str) -> bool:
+        """Return whether ``add_home`` has added the calls of the home ``name``."""
+        return bool(self._db.rows("SELECT 1 FROM homes WHERE name = ?", (name,)))
+
+    def add_home(self, name: str, calls: Sequence[Sequence[str | int | None]]) -> bool:
+        """Add all calls of another home and return True; return False if they were added before.
+
+        ``calls`` are rows (run, endpoint, subject, day, state, cost, problem, expected cost). The comparison of the
+        ledger's charges with the decrease of the provider's balance starts again.
+        """
+
+        def add(db: StateConnection) -> bool:
+            if db.execute("INSERT INTO homes VALUES (?) ON CONFLICT DO NOTHING", (name,)).rowcount == 0:
+                return False
+            for start in range(0, len(calls), _ROWS):
+                db.execute(self._batches.copy, (json.dumps(calls[start : start + _ROWS]),))
+            db.execute("DELETE FROM first_balances")
+            db.execute("DELETE FROM balance_order")
+            return True
+
+        return self._db.run(add)
+
+    def close(self) -> None:
+        """End the claims of this object and close the database; the ledger cannot be used afterwards."""
+        self._owner.close()
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def apply(self, operations: Sequence[Operation]) -> list[Reservation | Claimed | Exception | None]:
+        """Apply operations in one transaction: first those that close entries or pause, then those that reserve.
+
+        Return one result for each operation, in order: None, or what ``Reserve`` results in. An error is returned, not
+        raised: ``BudgetExceeded``, or ``ValueError`` for an entry that is not reserved. Many operations take hardly
+        longer than one, because most of the time is the wait for the disk at the commit.
+        """
+        return self._db.run(lambda db: self._apply(db, operations))
+
+    def _apply(
+        self, db: StateConnection, operations: Sequence[Operation]
+    ) -> list[Reservation | Claimed | Exception | None]:
+        closing = {
+            place: operation for place, operation in enumerate(operations) if isinstance(operation, Settle | Release)
+        }
+        reserving = {place: operation for place, operation in enumerate(operations) if isinstance(operation, Reserve)}
+        broken_entries = [
+            (operation.problem, operation.entry) for operation in operations if isinstance(operation, MarkBroken)
+        ]
+        pause = max((operation.seconds for operation in operations if isinstance(operation, Pause)), default=0.0)
+        results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
+        db.executemany(statements.MARK_BROKEN, broken_entries)
+        if closing or broken_entries:
+            for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
+                results[place] = error
+        if pause:
+            self._waits(db, [], pause)
+        if reserving:
+            for place, result in zip(reserving, self._reserve(db, [*reserving.values()]), strict=True):
+                results[place] = result
+        return results
+
+    def _close(self, db: StateConnection, closing: Sequence[Settle | Release]) -> list[ValueError | None]:
+        entry_ids = json.dumps([(operation.entry,) for operation in closing])
+        still = {entry for (entry,) in db.execute(self._batches.still_reserved, (entry_ids,)).fetchall()}
+        errors: list[ValueError | None] = []
+        closed: list[tuple[int, str, int, str | None]] = []
+        balances: list[tuple[int, int]] = []
+        for operation in closing:
+            if operation.entry not in still:
+                errors.append(
+                    ValueError(f"ledger entry {operation.entry} is not reserved: it does not exist or is closed")
+                )
+                continue
+            if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
+                errors.append(
+                    ValueError(
+                        f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}"
+                    )
+                )
+                continue
+            errors.append(None)
+            still.remove(operation.entry)
+            if isinstance(operation, Release):
+                closed.append((operation.entry, "released", 0, None))
+            else:
+                closed.append((operation.entry, "settled", operation.cost, operation.problem))
+                if operation.credits_remaining is not None and abs(operation.credits_remaining) <= MOST_CREDITS:
+                    balances.append((operation.credits_remaining, operation.entry))
+        db.execute(self._batches.close, (json.dumps(closed),))
+        stored_order = db.execute(
+            "SELECT newest, closed, alone, period, credits, settled FROM balance_order"
+        ).fetchone()
+        order = BalanceOrder(*stored_order) if stored_order else BalanceOrder()
+        newest = int(db.execute("SELECT coalesce(max(id), 0) FROM entries").fetchall()[0][0])
+        db.execute(statements.SET_CLOSED, (newest,))
+        if balances:
+            lowest, entry = min(balances)
+            self._note_balance(db, lowest, entry, newest, order)
+        return errors
+
+    def use_account(self, provider_id: str, key: str) -> None:
+        """Record which API key is charged. After a change, the comparison with the provider's balance starts again."""
+
+        def use(db: StateConnection) -> None:
+            salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
+            key_mark = hashlib.blake2b(
+                f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8
+            ).hexdigest()
+            if mark not in (None, key_mark):
+                db.execute("DELETE FROM first_balances")
+                db.execute("DELETE FROM balance")
+                db.execute("DELETE FROM balance_order")
+            if mark != key_mark:
+                db.execute(statements.SET_ACCOUNT, (salt, key_mark))
+
+        self._db.run(use)
+
+    def _note_balance(
+        self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: BalanceOrder
+    ) -> None:
+        """Store the balance in the answer of the call ``entry``, unless a later balance is stored.
+
+        ``newest`` is the newest call. A call that was reserved after the stored balance came is later for certain. Of
+        calls that were open at once, the lowest balance is the latest.
+        """
+        now = self._now()
+        stored_balance = db.execute("SELECT credits FROM balance").fetchone()
+        start = self._period(now.date())[0].isoformat()
+        first_balance = db.execute("SELECT credits, settled FROM first_balances WHERE period = ?", (start,)).fetchone()
+        is_more = stored_balance is not None and credits_remaining > stored_balance[0]
+        if first_balance is None or (is_more and _was_raised(db, start, sum(first_balance), credits_remaining)):
+            settled, _ = _spent_since(db, start)
+            db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
+        elif is_more and entry <= order.newest:
+            return  # an answer that was overtaken by a later one
+        db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
+        db.execute(statements.SET_NEWEST, (newest,))
+        if entry == newest and entry > order.closed and not _is_any_open(db):
+            self._note_exact_balance(db, credits_remaining, entry, start, order)
+
+    def _note_exact_balance(
+        self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: BalanceOrder
+    ) -> None:
+        """Store the balance of a call that was the only open one, so that it has the charges of all earlier calls.
+
+        If the balance fell since the last such call by exactly the settled charges, release the calls in between whose
+        connection was reset before an answer: they were not charged.
+        """
+        reserved = _used(db, "entries WHERE state = 'reserved' AND day >= ?", start)
+        settled = _used(db, "days WHERE name >= ?", start) - reserved
+        if order.period == start and order.credits is not None and order.settled is not None:
+            is_explained = order.credits - credits_remaining == settled - order.settled
+            if is_explained:
+                db.execute(statements.RELEASE_RESETS, (order.alone, entry))
+        db.execute(statements.SET_ALONE, (entry, start, credits_remaining, settled))
+
+    def _reserve(
+        self, db: StateConnection, reserving: Sequence[Reserve]
+    ) -> list[Reservation | Claimed | BudgetExceeded]:
+        """Reserve the calls whose answers are unclaimed and whose costs fit the ceilings. Return a result for each."""
+        today = self._now().date()
+        claimed = self._claimed(db, [call.answer for call in reserving if call.answer])
+        ceilings = {
+            run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(call.run_id for call in reserving)
+        }
+        added_costs: Counter[str | None] = Counter()  # by run, and by None for all
+        refusals: list[Claimed | BudgetExceeded | None] = []
+        fitting: list[Reserve] = []
+        for call in reserving:
+            refusal: Claimed | BudgetExceeded | None = Claimed() if call.answer in claimed else None
+            for ceiling in () if refusal else ceilings[call.run_id]:
+                used = ceiling.used + added_costs[call.run_id if ceiling.name == "per_run" else None]
+                if ceiling.limit is not None and used + call.cost > ceiling.limit:
+                    way_out = self._way_out(ceiling.name, today)
+                    refusal = BudgetExceeded(ceiling.name, ceiling.limit, used, call.cost, way_out)
+                    break
+            refusals.append(refusal)
+            if refusal is None:
+                fitting.append(call)
+                added_costs.update({call.run_id: call.cost, None: call.cost})
+                claimed |= {call.answer} - {None}
+        reserved = iter(self._add(db, fitting, today) if fitting else ())
+        return [refusal or next(reserved) for refusal in refusals]
+
+    def _add(self, db: StateConnection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
+        rows = [
+            (
+                *(call.run_id, call.endpoint, call.subject, today.isoformat(), call.cost),
+                *(call.answer, self._owner.name if call.answer else None),
+            )
+            for call in fitting
+        ]
+        entries = inserted(db, self._batches.add, (json.dumps(rows),))
+        return map(Reservation, entries, self._waits(db, [call.rate_per_minute for call in fitting]))
+
+    def _claimed(self, db: StateConnection, answers: Sequence[str]) -> set[str | None]:
+        """Return those of ``answers`` that open calls of running processes claim. End the claims of other processes."""
+        if not answers:
+            return set()
+        for owner in self._owner.join(db):
+            db.execute(statements.END_CLAIMS, (owner,))
+        claims = db.execute(self._batches.claimed, (json.dumps([(answer,) for answer in answers]),)).fetchall()
+        ended = self._owner.ended(db, {owner for _, owner in claims})
+        for owner in ended:
+            db.execute(statements.END_CLAIMS, (owner,))
+        return {answer for answer, owner in claims if owner not in ended}
+
+    def _waits(self, db: StateConnection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
+        """Return for each call the seconds until the rate limit allows it; 0 if its rate is None, which is no limit.
+
+        The calls of all processes queue; the queue's end is stored. Calls with a rate wait at least ``pause`` seconds.
+        """
+        now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
+        updated_at, free_at = db.execute("SELECT asked_at, free_at FROM rate_queue").fetchone() or (now, now)
+        # If the clock was set back, the queue starts again.
+        free_at = max(now + pause, free_at if updated_at <= now else now)
+        waits = []
+        for rate in rates_per_minute:
+            waits.append(free_at - now if rate else 0.0)
+            free_at += 60 / rate if rate else 0.0
+        db.execute(statements.SET_QUEUE, (now, free_at))
+        return waits
+
+    def totals(self, run_id: str | None = None) -> Totals:
+        """Return the credits of the current month and all ceilings, including the ceiling of ``run_id`` if given."""
+        return self._db.run(lambda db: self._totals(db, run_id), write=False)
+
+    def _totals(self, db: StateConnection, run_id: str | None) -> Totals:
+        today = self._now().date()
+        start, renewal = self._period(today)
+        spent, reserved = _spent_since(db, start.isoformat())
+        balance, at = db.execute("SELECT credits, at FROM balance").fetchone() or (None, None)
+        first_balance = db.execute(
+            "SELECT credits, settled FROM first_balances WHERE period = ?", (start.isoformat(),)
+        ).fetchone()
+        ceilings = tuple(self._ceilings(db, today, run_id))
+        charged, ledger_cost = (
+            (first_balance[0] - balance, spent - first_balance[1])
+            if first_balance and balance is not None
+            else (None, None)
+        )
+        balance_at = None
+        with suppress(ValueError):  # of a damaged file
+            balance_at = at and datetime.fromisoformat(at)
+        ((order,),) = db.execute("SELECT coalesce(max(newest), 0) FROM balance_order").fetchall()
+        uncharged = int(db.execute(statements.UNCHARGED, (order, start.isoformat(), _LATE_ANSWERS)).fetchall()[0][0])
+        return Totals(spent, reserved, ceilings, start, renewal, balance, balance_at, charged, ledger_cost, uncharged)
+
+    def left_this_month(self) -> int | None:
+        """Return the credits that can still be spent this month, in hundredths; None if unknown.
+
+        They are the rest of the monthly ceiling, or the provider's balance if that is lower.
+        """
+        totals = self.totals()
+        amounts = [ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_month"]
+        start, _ = self._period(self._now().date())
+        if totals.balance_at is not None and totals.balance_at.date() >= start:
+            amounts.append(totals.credits_remaining)
+        return min((amount for amount in amounts if amount is not None), default=None)
+
+    def report(self, by: Literal["endpoint", "day", "run", "token"], since: date | None = None) -> list[ReportRow]:
+        """Return the calls and credits since a day, with one row for each endpoint, day, run or token.
+
+        Days are sorted by date, the others by falling cost.
+        """
+        name = _GROUPS[by]
+        order = "1" if by == "day" else "sum(cost) DESC, 1"
+        rows = self._db.rows(
+            f"SELECT {name}, count(*) FILTER (WHERE state != 'released'), {statements.SUMS}, "
+            f"count(*) FILTER (WHERE state = 'released') FROM entries WHERE day >= ? GROUP BY 1 ORDER BY {order}",
+            (since.isoformat() if since else "",),
+        )
+        return [ReportRow(*row) for row in rows]
+
+    def totals_by_day(self) -> dict[str, tuple[int, int]]:
+        """Return two totals of each day (YYYY-MM-DD): hundredths of a credit, settled or reserved, and open calls."""
+        open_calls = dict(self._db.rows("SELECT day, count(*) FROM entries WHERE state = 'reserved' GROUP BY day"))
+        days = self._db.rows("SELECT name, cost FROM days")
+        return {day: (int(cost), open_calls.get(day, 0)) for day, cost in days}
+
+    def newest(self) -> int:
+        """Return the number of the newest entry; 0 in an empty ledger."""
+        return int(self._db.rows("SELECT coalesce(max(id), 0) FROM entries")[0][0])
+
+    def spending(self, day: str) -> list[tuple[Any, ...]]:
+        """Return the calls of a day (YYYY-MM-DD), summed by run, endpoint and subject, as ``SPENDING`` selects them."""
+        return self._db.rows(statements.SPENDING, (day,))
+
+    def problems(self) -> list[Problem]:
+        """Return the number and cost of calls whose answers had a problem, one row for each kind of problem."""
+        rows = self._db.rows(
+            f"SELECT problem, count(*), {statements.SUMS} FROM entries WHERE problem IS NOT NULL GROUP BY 1 ORDER BY 1"
+        )
+        return [Problem(*row) for row in rows]
+
+    def unsettled(self) -> list[Unsettled]:
+        """Return the entries that are still reserved, oldest first."""
+        rows = self._db.rows(
+            "SELECT id, run_id, endpoint, subject, day, cost FROM entries WHERE state = 'reserved' ORDER BY id"
+        )
+        return [
+            Unsettled(entry, run_id, endpoint, subject, date.fromisoformat(day), cost)
+            for entry, run_id, endpoint, subject, day, cost in rows
+        ]
+
+    def damage(self) -> str | None:
+        """Return an error text if the costs of calls do not add up to the stored sums of days and runs, else None."""
+        wrong = self._db.rows(statements.WRONG_SUM)
+        return f"{self}: the costs of its calls do not add up to its stored sums of days and runs" if wrong else None
+
+    def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[Ceiling]:
+        start, _ = self._period(today)
+        if run_id is not None:
+            yield Ceiling("per_run", self._limits["per_run"], _used(db, "runs WHERE name = ?", run_id))
+        yield Ceiling("per_day", self._limits["per_day"], _used(db, "days WHERE name = ?", today.isoformat()))
+        yield Ceiling("per_month", self._limits["per_month"], _used(db, "days WHERE name >= ?", start.isoformat()))
+
+    def _way_out(self, name: str, today: date) -> str:
+        waits = {
+            "per_run": "start another run",
+            "per_day": f"wait until {today + timedelta(days=1)}",
+            "per_month": f"wait for the renewal on {self._period(today)[1]}",
+        }
+        return f"raise budget.{name} or {waits[name]}"
+
+    def _period(self, today: date) -> tuple[date, date]:
+        """Return the first day of the current month (from renewal to renewal), and the next renewal."""
+        this_renewal = _day_of_month(today.year, today.month, self._renewal_day)
+        if today >= this_renewal:
+            return this_renewal, _day_of_month(today.year, today.month + 1, self._renewal_day)
+        return _day_of_month(today.year, today.month - 1, self._renewal_day), this_renewal
+
+
+@dataclass(frozen=True)
+class BalanceOrder:
+    """Numbers of entries that say which of two balances is later, and the last exact balance.
+
+    ``newest`` and ``closed`` are the newest entry when the last balance came and when the last call was closed.
+    ``alone`` is the last call that was the only open one; ``credits`` is its balance, ``settled`` the sum settled by
+    then in the period that began on ``period``.
+    """
+
+    newest: int = 0
+    closed: int = 0
+    alone: int = 0
+    period: str | None = None
+    credits: int | None = None
+    settled: int | None = None
+
+
+def _is_any_open(db: StateConnection) -> bool:
+    """Return whether a call is open, apart from calls whose outcome stays unknown."""
+    return bool(db.execute("SELECT 1 FROM entries WHERE state = 'reserved' AND problem IS NULL LIMIT 1").fetchall())
+
+
+def _used(db: StateConnection, source: str, value: str) -> int:
+    return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {source}", (value,)).fetchall()[0][0])
+
+
+def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
+    """Return the settled and the reserved hundredths of a credit since a day (YYYY-MM-DD)."""
+    settled, reserved = db.execute(f"SELECT {statements.SUMS} FROM entries WHERE day >= ?", (day,)).fetchall()[0]
+    return int(settled), int(reserved)
+
+
+def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaining: int) -> bool:
+    """Return whether the provider raised the allowance since ``start``, when it was ``allowance``.
+
+    It did if the balance plus all costs since ``start`` exceeds ``allowance`` by more than the costs of the latest
+    calls, which the balance may not include yet. Amounts are hundredths of a credit.
+    """
+    late = _used(db, f"(SELECT cost FROM entries WHERE day >= ? ORDER BY id DESC LIMIT {_LATE_ANSWERS}) AS late", "")
+    return credits_remaining + _used(db, "days WHERE name >= ?", start) > allowance + late
+
+
+def _day_of_month(year: int, month: int, day: int) -> date:
+    """Return the date of ``day`` in a month, or the month's last day. Months 0 and 13 are in the neighbouring years."""
+    month_start = date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+    month_end = (month_start + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return month_start.replace(day=min(day, month_end.day))

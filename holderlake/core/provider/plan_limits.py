@@ -1,0 +1,87 @@
+"""Endpoints that the API key's plan does not include, known from refusals and stored with the ledger.
+
+Runs leave out the tables of these endpoints. Such a plan limit ends after seven days, when the endpoint answers, or
+with another key. The key is not stored, only a fingerprint of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from holderlake.core.contract.times import utc_now
+from holderlake.core.provider.ledger.statements import FORMAT
+from holderlake.core.storage.state import Where, open_state
+
+VALID_FOR: Final = timedelta(days=7)
+"""Time after which a refused endpoint is requested again, because the plan may have changed."""
+_SCHEMA: Final = (
+    """
+    CREATE TABLE IF NOT EXISTS plan_limits (
+        provider TEXT NOT NULL,
+        key TEXT NOT NULL,
+        endpoint TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (provider, key, endpoint)
+    ) WITHOUT ROWID
+    """,
+)
+_ADD: Final = """
+    INSERT INTO plan_limits VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (provider, key, endpoint) DO UPDATE SET reason = excluded.reason, at = excluded.at
+"""
+_REMOVE: Final = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"
+
+
+@dataclass(frozen=True)
+class PlanLimit:
+    """An endpoint that the plan does not include, the provider's reason, and the time of the refusal (naive UTC)."""
+
+    endpoint: str
+    reason: str
+    at: datetime
+
+    @property
+    def until(self) -> datetime:
+        """The time (naive UTC) at which the limit expires."""
+        return self.at + VALID_FOR
+
+
+class PlanLimits:
+    """The plan limits of one provider and API key, in a SQLite file or in PostgreSQL."""
+
+    def __init__(
+        self, location: Where, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._db = open_state(location, _SCHEMA, "NORMAL", version=FORMAT)
+        self._now = now
+        self._account = (provider_id, _fingerprint(provider_id, key or ""))
+        rows = self._db.rows(
+            "SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._account
+        )
+        plan_limits = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
+        self.limits = {limit.endpoint: limit for limit in plan_limits if self._now() < limit.until}
+        """Plan limits that have not expired, by endpoint."""
+
+    def refused(self, endpoint: str, reason: str) -> None:
+        """Store that the plan does not include an endpoint, with the provider's reason."""
+        self.limits[endpoint] = PlanLimit(endpoint, reason, self._now())
+        values = (*self._account, endpoint, reason, self._now().isoformat())
+        self._db.run(lambda db: db.execute(_ADD, values))
+
+    def remove(self, endpoint: str) -> None:
+        """Remove the plan limit of an endpoint that answered, if there is one."""
+        if self.limits.pop(endpoint, None):
+            self._db.run(lambda db: db.execute(_REMOVE, (*self._account, endpoint)))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _fingerprint(provider_id: str, key: str) -> str:
+    """Return the first 16 hexadecimal digits of a hash of the key: it distinguishes keys without revealing them."""
+    return hashlib.sha256(f"{provider_id}\n{key}".encode()).hexdigest()[:16]

@@ -1,0 +1,64 @@
+"""Parquet files next to the warehouse's file, from which it has some of its tables and views.
+
+Most can be made again: tokens, labels and balances of the store, and comparisons. Others are links to files of the
+user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from holderlake.analysis.comparison.tables import folder_of
+from holderlake.core.storage.parquet import parquet_fault
+from holderlake.core.warehouse.connections import transfers_folder
+
+REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again"
+OF_COMPARISON: Final = "'holderlake home rebuild --damaged' moves it away; 'holderlake compare --keep' makes it again"
+OF_STORE: Final = "'holderlake store verify' names the store's own file and how to repair it"
+
+
+def derived_files(warehouse: Path) -> list[Path]:
+    """Return the Parquet files of the warehouse in the file ``warehouse``, without those that were moved away."""
+    root = transfers_folder(warehouse)
+    linked = (path for path in root.rglob("*.parquet") if not path.relative_to(root).parts[0].startswith("."))
+    return sorted([*linked, *folder_of(warehouse).glob("*.parquet")])
+
+
+def remedy(warehouse: Path, path: Path) -> str:
+    """Return how a damaged derived file is repaired."""
+    if path.parent == folder_of(warehouse):
+        return OF_COMPARISON
+    return OF_STORE if _is_of_store(path) else REMEDY
+
+
+def _is_of_store(path: Path) -> bool:
+    """Return whether a file is a link to a file of the store, not one of balances that two loads share."""
+    return path.stat().st_nlink > 1 and path.parts[-4] != "balances"
+
+
+def damaged(warehouse: Path, *, every_byte: bool = True) -> dict[Path, str]:
+    """Return the damaged derived files of a warehouse, with their faults."""
+    faults = {path: parquet_fault(path, every_byte=every_byte) for path in derived_files(warehouse)}
+    return {path: reason for path, reason in faults.items() if reason}
+
+
+def set_aside(warehouse: Path) -> list[str]:
+    """Move damaged derived files away. Return a message about each.
+
+    A folder of links loses the link to a damaged file of the store. With another damaged file, it is made again.
+    """
+    messages, root = [], transfers_folder(warehouse)
+    for path, reason in damaged(warehouse).items():
+        if not path.exists():  # its folder was moved away
+            continue
+        messages.append(f"{path} is damaged ({reason}); {remedy(warehouse, path)}")
+        if path.parent == folder_of(warehouse):
+            path.rename(path.with_name(f"{path.name}.damaged-{uuid4().hex[:12]}"))
+        elif _is_of_store(path):
+            path.unlink()
+        else:
+            folder = root / path.relative_to(root).parts[0]
+            folder.rename(root / f".damaged-{uuid4().hex[:12]}")
+    return messages

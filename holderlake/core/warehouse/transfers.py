@@ -1,0 +1,320 @@
+"""The transfers of the user's own store, for the view ``transfers``.
+
+The store replaces its Parquet files when it imports. So a load makes a folder of hard links to the present files, and
+the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
+by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. ``openings/`` has opening balances and
+corrections in the same way, and ``balances/`` the balances by second that follow from each file of the two: a load
+writes those that no load before it wrote. Next to them, ``tokens.parquet`` and ``labels.parquet`` have the store's
+tokens and labels, and ``changes.parquet`` its changes. ``cluster_links.parquet`` and ``entities.parquet`` have the
+wallets of one owner, ``verified.parquet`` the checks against nodes, and ``undone.parquet`` the transfers that
+reorganisations undid.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holderlake.core.storage.parquet import parquet_fault
+
+TOKENS: Final = pa.schema(
+    [
+        pa.field("chain", pa.string(), nullable=False),
+        pa.field("token_address", pa.string(), nullable=False),
+        pa.field("symbol", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("decimals", pa.int64(), nullable=False),
+        pa.field("has_assumed_decimals", pa.bool_(), nullable=False),
+        pa.field("token_standard", pa.string(), nullable=False),
+        pa.field("transfers", pa.int64(), nullable=False),
+        pa.field("first_transfer", pa.timestamp("us"), nullable=False),
+        pa.field("last_transfer", pa.timestamp("us"), nullable=False),
+    ]
+)
+"""Columns of ``tokens.parquet``, one row for each token with transfers. Times are UTC."""
+LABELS: Final = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("kind", pa.string()),
+        pa.field("label", pa.string()),
+    ]
+)
+"""Columns of ``labels.parquet``, one row for each address with a label.
+
+``kind`` is burn (an address without an owner: mints come from it, burns go to it), cex, dex, contract or null.
+"""
+LABEL_PERIODS: Final = pa.schema(
+    [*LABELS, pa.field("valid_from", pa.timestamp("us")), pa.field("valid_to", pa.timestamp("us"))]
+)
+"""Columns of ``label_periods.parquet``, one row for each period of an address whose labels have periods.
+
+``valid_from`` and ``valid_to`` (UTC) are the first and last second; null without such an end.
+"""
+
+CHANGES: Final = pa.schema(
+    [
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("first_time", pa.timestamp("s"), nullable=False),
+    ]
+)
+"""Columns of ``changes.parquet``, one row for each change that goes further back than all later ones.
+
+Answers as of ``first_time`` (UTC) or later may have changed.
+"""
+
+_FILES: Final = (
+    "tokens",
+    "labels",
+    "label_periods",
+    "changes",
+    "cluster_links",
+    "entities",
+    "entity_searches",
+    "verified",
+    "undone",
+)
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""The chain and address of a token."""
+
+_ATTEMPTS: Final = 10
+_KEPT_VERSIONS: Final = 2
+_SCHEMA: Final = """
+CREATE SCHEMA IF NOT EXISTS _internal;
+"""
+_NO_TRANSFERS: Final = """
+CREATE OR REPLACE VIEW _internal.{view} AS
+SELECT
+    '' AS chain, '' AS token_address, '' AS token_standard, '' AS from_address, '' AS to_address, '' AS value,
+    '' AS token_id, 0::BIGINT AS block_number, NULL::TIMESTAMP AS block_time, '' AS tx_hash, 0::BIGINT AS log_index,
+    '' AS time_kind, '' AS log_index_kind, '' AS source
+WHERE false;
+"""
+_NO_STORE: Final = """
+CREATE OR REPLACE VIEW _internal.stored_tokens AS
+SELECT
+    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals,
+    false AS has_assumed_decimals, '' AS token_standard,
+    0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
+WHERE false;
+CREATE OR REPLACE VIEW _internal.stored_labels AS
+SELECT '' AS address, '' AS kind, '' AS label
+WHERE false;
+CREATE OR REPLACE VIEW _internal.label_periods AS
+SELECT *, NULL::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to
+FROM _internal.stored_labels;
+CREATE OR REPLACE VIEW _internal.store_changes AS
+SELECT 0::BIGINT AS number, NULL::TIMESTAMP AS first_time
+WHERE false;
+"""
+_TRANSFERS: Final = """
+CREATE OR REPLACE VIEW _internal.{view} AS
+SELECT
+    chain, token_address, token_standard, from_address, to_address, value, token_id, block_number,
+    make_timestamp(block_time * 1000000) AS block_time, tx_hash, log_index, time_kind, log_index_kind, source
+FROM read_parquet({files}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}});
+"""
+_BALANCES: Final = """
+CREATE OR REPLACE VIEW _internal.{view} AS
+SELECT chain, token_address, address, since, until, balance, wide_balance, is_base
+FROM read_parquet({files}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}});
+"""
+_NO_BALANCES: Final = """
+CREATE OR REPLACE VIEW _internal.{view} AS
+SELECT
+    '' AS chain, '' AS token_address, '' AS address, 0::BIGINT AS since, 0::BIGINT AS until,
+    0::DECIMAL(38, 0) AS balance, '' AS wide_balance, false AS is_base
+WHERE false;
+"""
+_FOLDERS: Final = {
+    "transfers": ("transfer_files", _TRANSFERS, _NO_TRANSFERS),
+    "openings": ("opening_files", _TRANSFERS, _NO_TRANSFERS),
+    "balances": ("balance_files", _BALANCES, _NO_BALANCES),
+}
+"""The view of each folder of files by token, its SQL, and its SQL if there are no files."""
+_STORE: Final = """
+CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.label_periods AS FROM read_parquet({label_periods}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.store_changes AS
+SELECT number, CAST(first_time AS TIMESTAMP) AS first_time
+FROM read_parquet({changes}, hive_partitioning = false);
+"""
+_ENTITIES: Final = """
+CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.stored_entities AS FROM read_parquet({entities}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.entity_searches AS FROM read_parquet({entity_searches}, hive_partitioning = false);
+"""
+_CHECKS: Final = """
+CREATE OR REPLACE VIEW _internal.stored_checks AS FROM read_parquet({verified}, hive_partitioning = false);
+"""
+_NO_CHECKS: Final = """
+CREATE OR REPLACE VIEW _internal.stored_checks AS
+SELECT
+    '' AS chain, '' AS token_address, false AS is_complete, '' AS balances, 0::BIGINT AS first_block,
+    0::BIGINT AS last_block, NULL::TIMESTAMP AS as_of, NULL::TIMESTAMP AS checked_at, '' AS source, 0::BIGINT AS blocks,
+    0::BIGINT AS events, 0::BIGINT AS missing_rows, 0::BIGINT AS extra_rows, 0::BIGINT AS unread_blocks,
+    0::BIGINT AS first_difference, 0::BIGINT AS last_difference
+WHERE false;
+"""
+_UNDONE: Final = """
+CREATE OR REPLACE VIEW _internal.undone_transfers AS
+SELECT * REPLACE (make_timestamp(block_time * 1000000) AS block_time)
+FROM read_parquet({undone}, hive_partitioning = false);
+"""
+_NO_UNDONE: Final = """
+CREATE OR REPLACE VIEW _internal.undone_transfers AS
+SELECT *, NULL::TIMESTAMP AS undone_at
+FROM _internal.transfer_files
+WHERE false;
+"""
+_NO_ENTITIES: Final = """
+CREATE OR REPLACE VIEW _internal.stored_links AS
+SELECT
+    '' AS kind, 0::BIGINT AS link, '' AS address, '' AS through, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers,
+    NULL::TIMESTAMP AS first_time, NULL::TIMESTAMP AS last_time, NULL::TIMESTAMP AS as_of
+WHERE false;
+CREATE OR REPLACE VIEW _internal.entity_searches AS
+SELECT
+    NULL::TIMESTAMP AS as_of, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers, 0::BIGINT AS entities,
+    0::BIGINT AS joined
+WHERE false;
+CREATE OR REPLACE VIEW _internal.stored_entities AS
+SELECT
+    '' AS entity, '' AS address, 0::BIGINT AS wallets, 0.0::DOUBLE AS confidence, ['']::VARCHAR[] AS kinds,
+    '' AS certain_entity, NULL::TIMESTAMP AS as_of
+WHERE false;
+"""
+
+
+@dataclass(frozen=True)
+class StoredTransfers:
+    """The transfers of a store at one moment.
+
+    ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address, in
+    the folders ``transfers`` and ``openings``. ``write_balances`` writes the balances that follow from such files, to
+    paths with their names; it raises ``FileNotFoundError`` if the store has changed. ``tables`` returns the tables
+    ``tokens`` (schema ``TOKENS``), ``labels``, ``label_periods`` and ``changes``. ``findings`` has the files
+    ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
+    ``undone.parquet``, as far as they exist.
+    """
+
+    version: str
+    files: Mapping[str, Mapping[Key, Sequence[Path]]]
+    write_balances: Callable[[Mapping[Path, Key]], None]
+    tables: Callable[[], Mapping[str, pa.Table]]
+    findings: Sequence[Path] = ()
+
+
+ReadTransfers = Callable[[], StoredTransfers | None]
+"""A function that returns the store's transfers at present, or None if there is no store that can be read."""
+
+
+def views(folder: Path | None) -> str:
+    """Return SQL that creates the views of a folder's files; views without rows if it is None."""
+    sql = _SCHEMA
+    for name, (view, some, none) in _FOLDERS.items():
+        has_files = folder is not None and next(folder.glob(f"{name}/*/*/*.parquet"), None)
+        files = _literal(folder / name / "*" / "*" / "*.parquet") if folder else ""
+        sql += (some if has_files else none).format(view=view, files=files)
+    if folder is None:
+        return sql + _NO_STORE + _NO_ENTITIES + _NO_CHECKS + _NO_UNDONE
+    paths = {name: folder / f"{name}.parquet" for name in _FILES}
+    has_entities = all(paths[name].exists() for name in ("cluster_links", "entities", "entity_searches"))
+    of_store = _STORE
+    of_store += _ENTITIES if has_entities else _NO_ENTITIES
+    of_store += _CHECKS if paths["verified"].exists() else _NO_CHECKS
+    of_store += _UNDONE if paths["undone"].exists() else _NO_UNDONE
+    return sql + of_store.format(**{name: _literal(path) for name, path in paths.items()})
+
+
+def _literal(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def link(root: Path, read: ReadTransfers) -> str | None:
+    """Make a folder in ``root`` with links to the store's present files, unless there is one. Return its name.
+
+    None if there is no store. Raises ``FileNotFoundError`` if files vanish again and again meanwhile.
+    """
+    for _ in range(_ATTEMPTS):
+        transfers = read()
+        if transfers is None:
+            return None
+        if (root / transfers.version).exists():
+            return transfers.version
+        with suppress(FileNotFoundError):  # an import has replaced a file: ask for the files again
+            _make(root, transfers)
+            return transfers.version
+    raise FileNotFoundError(f"the store's files changed {_ATTEMPTS} times while {root} was made; load again")
+
+
+def remove_old(root: Path) -> None:
+    """Remove all folders of links but the newest two: a reader may have the warehouse of the load before open."""
+    folders = sorted(root.glob("*"), key=lambda path: path.stat().st_mtime)
+    for folder in folders[:-_KEPT_VERSIONS]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make(root: Path, transfers: StoredTransfers) -> None:
+    building = root / f".{transfers.version}"
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    new_balances = {}
+    linked = {(path.parts[-4], path.name): path for path in root.glob("[!.]*/*/*/*/*.parquet")}
+    for folder, files in transfers.files.items():
+        for key, paths in files.items():
+            target, balances = (_token_folder(building / name, key) for name in (folder, "balances"))
+            for path in paths:
+                _link_readable(linked.get((folder, path.name), path), target / path.name, every_byte=False)
+                known_balances = linked.get(("balances", path.name))
+                if known_balances and not parquet_fault(known_balances, every_byte=False):
+                    _link(known_balances, balances / path.name)
+                else:
+                    new_balances[balances / path.name] = key
+    transfers.write_balances(new_balances)
+    for path in transfers.findings:
+        _link_readable(path, building / path.name, every_byte=True)
+    for name, table in transfers.tables().items():
+        pq.write_table(table, building / f"{name}.parquet", write_page_checksum=True, write_statistics=False)
+    building.rename(root / transfers.version)
+
+
+def _token_folder(folder: Path, key: Key) -> Path:
+    """Make and return the folder of a token's files."""
+    chain, token = (quote(text, safe="") for text in key)
+    target = folder / f"chain={chain}" / f"token_address={token}"
+    target.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _link_readable(source: Path, target: Path, *, every_byte: bool) -> None:
+    """Link a file of the store (``_link``), unless it is damaged: the warehouse then has the other files only."""
+    _link(source, target)
+    reason = parquet_fault(target, every_byte=every_byte)
+    if reason:
+        target.unlink()
+        _log.warning(
+            "%s is damaged (%s) and is left out; 'holderlake store verify' says how to repair it", source, reason
+        )
+
+
+def _link(source: Path, target: Path) -> None:
+    """Make a hard link, or a copy if the store is on another file system or this one has no links."""
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,311 @@
+"""Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
+
+The caller passes in what this module does not import: a function that returns the provider's ``Endpoint`` (remote or
+embedded), and the ``OwnStore``.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import SecretStr
+
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.contract.times import to_unix, utc_now
+from holderlake.core.http import MEGABYTE
+from holderlake.core.ingest.engine import DirectEngine
+from holderlake.core.lake.lake import Lake, Manifest
+from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.ledger.restore import copy_home, restore_if_older
+from holderlake.core.provider.plan_limits import PlanLimits
+from holderlake.core.settings import Settings, SettingsError
+from holderlake.core.storage.postgresql import Postgres
+from holderlake.core.storage.state import Where
+from holderlake.core.warehouse.transfers import ReadTransfers
+from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.scale.bucket.objects import Below, Objects, open_objects
+from holderlake.scale.bucket.storage import ARCHIVE, BucketStorage
+from holderlake.scale.bucket.writer_lease import WriterLease
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Base URL and API key of a provider. ``provider_id`` is the provider's name in lake and archive."""
+
+    base_url: str
+    api_key: SecretStr | None
+    provider_id: str
+
+
+class StoreChanges(Protocol):
+    """The numbered changes of the user's own store."""
+
+    def generation(self) -> int:
+        """Return the number of the latest change."""
+
+    def first_change_since(self, generation: int) -> int | None:
+        """Return the earliest unix second as of which answers changed after a change; None if nothing changed."""
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
+    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
+    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
+
+    first_block: int
+    last_block: int
+    is_whole: bool
+    blocks: int
+    logs: int
+    rows: int
+    removed: int
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class OwnStore:
+    """The parts of the engine's store on this host that a workspace uses.
+
+    ``engine`` is the engine of the embedded service, which computes answers without HTTP calls; None for another
+    provider. ``transfers`` returns the store's transfers for the warehouse; None without a store. ``import_day``
+    (chain, YYYY-MM-DD) imports a day's transfers from nodes into the store. ``changes`` returns the changes of the
+    store; None if another provider answers.
+    """
+
+    engine: DirectEngine | None = None
+    transfers: ReadTransfers = lambda: None
+    import_day: Callable[[str, str], DayReport] | None = None
+    changes: Callable[[], StoreChanges | None] = lambda: None
+
+
+class Workspace:
+    """Settings, lake, warehouse, ledger and archive of one home folder, each opened at its first use.
+
+    ``lake``, ``archive`` and the file ``warehouse`` replace those of the settings. ``now`` returns the time (naive
+    UTC); it decides which instants have passed and a call's day.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        endpoint: Callable[[], Endpoint],
+        *,
+        store: OwnStore | None = None,
+        lake: Lake | None = None,
+        archive: AnswerArchive | None = None,
+        warehouse: Path | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.settings = settings
+        self._endpoint = endpoint
+        self.now = now
+        store = store or OwnStore()
+        self.engine, self.import_day, self._transfers = store.engine, store.import_day, store.transfers
+        self._changes = store.changes
+        self._lake, self._archive = lake, archive
+        self._warehouse = warehouse or settings.warehouse
+        self._observers: list[Callable[[Any], None]] = []
+
+    @contextmanager
+    def observed(self, observer: Callable[[Any], None]) -> Iterator[None]:
+        """Call ``observer`` during the ``with`` block with each event of the runs in this process.
+
+        Events are finished partitions (``PartitionResult``), streams that are not fetched (``LeftOut``), and failed
+        checks that are no steps of their own.
+        """
+        self._observers.append(observer)
+        try:
+            yield
+        finally:
+            self._observers.remove(observer)
+
+    def report(self, event: Any) -> None:
+        """Pass an event of a run to the observers."""
+        for observer in self._observers:
+            observer(event)
+
+    @property
+    def store_change(self) -> int | None:
+        """The number of the latest change of the user's own store; None if another provider answers."""
+        changes = self._changes()
+        return None if changes is None else changes.generation()
+
+    def is_stale(self, manifest: Manifest) -> bool:
+        """Return whether the own store changed, as of the partition's instant, after its rows were computed."""
+        changes = self._changes() if manifest.store_change is not None else None
+        if changes is None or manifest.store_change is None:
+            return False
+        first_time = changes.first_change_since(manifest.store_change)
+        return first_time is not None and first_time <= to_unix(manifest.as_of)
+
+    def stale_partitions(self) -> list[Manifest]:
+        """Return the partitions that were computed before a change of the own store as of their instants."""
+        return [] if self._changes() is None else [*filter(self.is_stale, self.lake.manifests())]
+
+    @property
+    def provider_id(self) -> str:
+        """The provider's name in lake and archive."""
+        return self._endpoint().provider_id
+
+    @cached_property
+    def lake(self) -> Lake:
+        return open_lake(self.settings) if self._lake is None else self._lake
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self._warehouse, self._transfers, self._spending, self.settings.sql)
+
+    @cached_property
+    def ledger(self) -> CreditLedger:
+        budget = self.settings.budget
+        ledger = CreditLedger(
+            self.state(self.settings.ledger),
+            per_run=budget.per_run,
+            per_day=budget.per_day,
+            per_month=budget.per_month,
+            renewal_day=budget.renewal_day,
+            now=self.now,
+        )
+        if self.settings.state.url is not None:
+            copy_home(ledger, self.settings.ledger)
+        restore_if_older(ledger, self.archive)
+        return ledger
+
+    def _spending(self) -> CreditLedger | None:
+        """Return the ledger, unless none exists yet."""
+        return self.ledger if self.settings.state.url or self.settings.ledger.exists() else None
+
+    @cached_property
+    def archive(self) -> AnswerArchive:
+        return open_archive(self.settings, self.lake) if self._archive is None else self._archive
+
+    def state(self, file: Path) -> Where:
+        """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""
+        return state_of(self.settings, file)
+
+    def check(self) -> None:
+        """Raise ``SettingsError`` if there is no provider, or ``lake.url`` is set and the home's archive was not moved.
+
+        Raise ``LakeError`` if the lake has another provider's data.
+        """
+        if not self.lake.is_local and self.settings.archive.exists() and not self._moved_mark.exists():
+            raise SettingsError(
+                f"lake.url is set, and the answers in {self.settings.archive} are not in the bucket, so they would be "
+                "paid again: run 'holderlake lake move', which copies lake and archive"
+            )
+        self.lake.check_provider(self.provider_id)
+
+    def note_moved(self) -> None:
+        """Record, in an empty file, that the home's local archive was copied to the bucket."""
+        self._moved_mark.touch()
+
+    @property
+    def _moved_mark(self) -> Path:
+        return self.settings.bucket_folder(self.settings.lake.url or "") / "moved"
+
+    def close(self) -> None:
+        """Close the ledger if it is open."""
+        if "ledger" in self.__dict__:
+            self.ledger.close()
+            del self.__dict__["ledger"]
+
+    def plan_limits(self) -> PlanLimits:
+        """Open the list of endpoints that the API key's plan excludes. Raises ``SettingsError`` without a provider."""
+        endpoint = self._endpoint()
+        key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
+        return PlanLimits(self.state(self.settings.ledger), endpoint.provider_id, key)
+
+    @asynccontextmanager
+    async def provider(self, run_id: str) -> AsyncIterator[Provider]:
+        """Connect to the provider for one run. Calls are recorded in the ledger, and answers in the archive."""
+        endpoint = self._endpoint()
+        if endpoint.api_key is not None:
+            self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())
+        provider_settings = self.settings.provider
+        async with ProviderClient(
+            endpoint.base_url,
+            endpoint.api_key,
+            rate_per_minute=provider_settings.rate_per_minute,
+            timeout=provider_settings.timeout_seconds,
+            attempts=provider_settings.attempts,
+            concurrency=provider_settings.concurrency,
+            options=CallOptions(
+                provider_settings.rate_window_seconds,
+                provider_settings.charged_repeats,
+                round(provider_settings.answer_megabytes * MEGABYTE),
+                self.settings.http_transport,
+            ),
+        ) as client:
+            with _few_collections(), closing(self.plan_limits()) as plan_limits:
+                yield Provider(
+                    client,
+                    self.ledger,
+                    self.archive,
+                    endpoint.provider_id,
+                    run_id,
+                    plan_limits,
+                    provider_settings.is_own_store,
+                )
+
+
+def state_of(settings: Settings, file: Path) -> Where:
+    """Return the place of a part of the state: a SQLite ``file`` of the home, or the PostgreSQL that hosts share."""
+    state_settings = settings.state
+    if state_settings.url is None:
+        return file
+    return Postgres(state_settings.url, file, state_settings.schema_name, state_settings.lease_seconds)
+
+
+def open_lake(settings: Settings) -> Lake:
+    """Open the lake of the settings: in the home folder, or in a bucket."""
+    url = settings.lake.url
+    if url is None:
+        return Lake(settings.lake_folder)
+    objects = open_objects(url, settings.lake.endpoint, settings.lake.region)
+    folder = settings.bucket_folder(url)
+    return Lake(folder, BucketStorage(objects, folder, settings.lake.cache_bytes, _may_be_old(settings, objects)))
+
+
+def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
+    """Open the archive of the settings: in the home folder, or in the bucket of the lake."""
+    storage = lake.storage
+    if not isinstance(storage, BucketStorage):
+        return AnswerArchive(settings.archive)
+    objects = Below(storage.objects, ARCHIVE)
+    return AnswerArchive(storage.folder / "archive", objects, _may_be_old(settings, storage.objects), storage.records)
+
+
+def _may_be_old(settings: Settings, objects: Objects) -> Callable[[], bool]:
+    """Return a function that raises ``LakeError`` if this home may not write to the bucket.
+
+    Its result is True if another host may have written to the bucket since the call before.
+    """
+    if settings.state.url is not None:
+        return lambda: True  # the hosts share one ledger, which grants the claims of answers
+    return WriterLease(objects, settings.bucket_folder(settings.lake.url or "")).hold
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Make the garbage collector run rarely in the block: it took 12 % of the CPU, and answers have hardly any cycles.
+
+    The end of the block unfreezes all objects. Objects that are frozen at exit are never freed, and DuckDB's binding
+    then prints a list of leaks.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.unfreeze()

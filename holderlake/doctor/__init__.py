@@ -1,4 +1,0 @@
-"""``holderlake doctor``: checks of settings, provider, store and files of a home.
-
-A check only reads; repairs are in ``holderlake.maintenance``.
-"""

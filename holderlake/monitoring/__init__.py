@@ -1,9 +1,0 @@
-"""Metrics of a home for Prometheus, and log lines of runs as JSON.
-
-For the service see ``service/observability``. Metrics of Dagster's runs are in
-``holderlake/monitoring``.
-"""
-
-from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
-
-__all__ = ["HomeMetrics", "all_metrics", "write_textfile"]

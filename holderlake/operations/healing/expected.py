@@ -1,0 +1,106 @@
+"""Record of the instants that schedules were to fetch: JSON files in folders of the home, or documents in PostgreSQL.
+
+Each tick of a schedule adds its instants, by chain. So after a change of the schedule's times, or for a new chain,
+older instants that were never due do not count as missing. The schedule of transfers records the starts of the days
+that it imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, time, timedelta
+from typing import Final
+
+import msgspec
+
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.storage.documents import Documents
+from holderlake.core.workspace import Workspace
+
+_NAME: Final = "expected"
+DAILY: Final = "schedule"
+"""Folder of the instants of the schedule ``daily``."""
+TRANSFERS: Final = "schedule_transfers"
+"""Folder of the days of the schedule ``daily_transfers``."""
+_DAY: Final = timedelta(days=1)
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """The last recorded tick (``until``), and the instants of the last days by chain, oldest first. All naive UTC."""
+
+    until: datetime
+    instants: dict[str, list[datetime]]
+
+
+def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
+    """Record the instants that are due at a tick of the schedule, for every watched chain.
+
+    These are the instants up to ``tick`` that follow the last recorded tick, which may be several ticks ago. For a new
+    chain they follow ``previous``, the tick before ``tick``. Instants older than ``healing.days`` are removed.
+    """
+    _record(workspace, DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
+
+
+def record_transfers_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
+    """Record the days that ended until a tick of the schedule of transfers, for every chain with nodes."""
+    _record(workspace, TRANSFERS, workspace.settings.node_chains, [timedelta(0)], previous, tick, _DAY)
+
+
+def _record(
+    workspace: Workspace,
+    folder: str,
+    chains: Iterable[str],
+    offsets: Sequence[timedelta],
+    previous: datetime,
+    tick: datetime,
+    lag: timedelta = timedelta(0),
+) -> None:
+    """Record the instants of ``chains`` that became due between the ticks ``previous`` and ``tick``.
+
+    ``folder`` is the place of the record, ``offsets`` are the instants of a day as durations since midnight. An instant
+    is due once ``lag`` has passed after it.
+    """
+    stored_record, oldest = expected(workspace, folder), tick - timedelta(days=workspace.settings.healing.days)
+    instants = {}
+    for chain in chains:
+        chain_instants = stored_record.instants.get(chain) if stored_record else None
+        since = previous if stored_record is None or chain_instants is None else min(previous, stored_record.until)
+        due = instants_between(max(since, oldest) - lag, tick - lag, offsets)
+        instants[chain] = [
+            when for when in sorted({*(chain_instants or ()), *from_first_day(chain, due)}) if when > oldest
+        ]
+    until = tick if stored_record is None else max(tick, stored_record.until)
+    _documents(workspace, folder).put(_NAME, msgspec.json.encode(Expected(until, instants)))
+
+
+def expected(workspace: Workspace, folder: str = DAILY) -> Expected | None:
+    """Return the recorded instants since ``schedule.start``.
+
+    None before the schedule's first tick, or if the record is damaged.
+    """
+    excludes = workspace.settings.schedule.excludes
+    for content in _documents(workspace, folder).all():
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            record = msgspec.json.decode(content, type=Expected)
+            instants = {
+                chain: [when for when in instants if not excludes(when)] for chain, instants in record.instants.items()
+            }
+            return Expected(record.until, instants)
+    return None
+
+
+def instants_between(since: datetime, until: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
+    """Return the instants after ``since`` and not after ``until``, oldest first.
+
+    ``offsets`` are the times of day of the schedule, as durations since midnight.
+    """
+    days = [
+        datetime.combine(since.date() + timedelta(days=day), time())
+        for day in range((until.date() - since.date()).days + 1)
+    ]
+    return [day + offset for day in days for offset in offsets if since < day + offset <= until]
+
+
+def _documents(workspace: Workspace, folder: str) -> Documents:
+    return Documents(workspace.state(workspace.settings.home / folder))

@@ -1,0 +1,119 @@
+"""Upgrade of a home that an earlier version wrote: a plan that changes nothing, then one step for each part.
+
+Formats begin with version 0.3.0, so only Dagster's history, whose tables change with Dagster, has a step yet. A step
+has its effect completely or not at all, so an upgrade that was killed can be started again. New nullable columns need
+no step in the lake: older files read as null.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from holderlake.core.lake.lake import LakeError
+from holderlake.core.provider.ledger.statements import FORMAT as LEDGER_FORMAT
+from holderlake.core.storage.formats import format_fault
+from holderlake.core.storage.locks import locked
+from holderlake.core.storage.sqlite import DatabaseError, explained, format_of
+from holderlake.core.workspace import Workspace
+from holderlake.presentation import console
+
+_BYTES_A_SECOND: Final = 20_000_000
+"""Assumed speed of an upgrade in bytes a second, for the times in the plan."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an upgrade: the part of the home, a description, and the numbers of its files and bytes.
+
+    ``disk`` is the additional space in bytes that the step needs while it runs.
+    """
+
+    part: str
+    what: str
+    files: int
+    bytes: int
+    disk: int
+    run: Callable[[], object]
+
+    @property
+    def seconds(self) -> int:
+        """An estimate of the time that the step takes."""
+        return 1 + self.bytes // _BYTES_A_SECOND
+
+
+FindSteps = Callable[[], Iterable[Step]]
+
+
+def plan(workspace: Workspace, *finders: FindSteps) -> list[Step]:
+    """Return the steps that the home needs, without changing anything.
+
+    ``finders`` are functions that find the steps of one part. Raises an error, for example ``LakeError``, if a part
+    has another format than this version reads.
+    """
+    _check_formats(workspace)
+    return [step for find in finders for step in find()]
+
+
+def upgrade(workspace: Workspace, *finders: FindSteps) -> list[Step]:
+    """Take all steps that the home needs (``plan``), and return them.
+
+    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a part still has an older
+    format after its step.
+    """
+    home = workspace.settings.home
+    with locked(home / "upgrade.lock", LakeError(f"another process upgrades {home}; wait until it ends")):
+        steps = plan(workspace, *finders)
+        needed, free = most_disk(steps), shutil.disk_usage(home).free
+        if needed > free:
+            raise LakeError(
+                f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}: delete files"
+            )
+        with console.progress("upgrading", len(steps)) as bar:
+            for step in steps:
+                bar.update(bar.task_ids[0], note=step.part)
+                step.run()
+                bar.advance(bar.task_ids[0])
+        steps_left = plan(workspace, *finders)
+    (home / "upgrade.lock").unlink(missing_ok=True)
+    if steps_left:
+        raise LakeError(f"{steps_left[0].part} still has an older format after its upgrade; run 'holderlake doctor'")
+    return steps
+
+
+def most_disk(steps: Sequence[Step]) -> int:
+    """Return the additional disk space in bytes that the steps need if they run one after the other."""
+    return max((step.disk for step in steps), default=0)
+
+
+def _check_formats(workspace: Workspace) -> None:
+    """Raise an error for the first part of the home that has another format than this version reads."""
+    settings = workspace.settings
+    if settings.ledger.exists():
+        _check_ledger(settings.ledger)
+    workspace.archive.check_format()
+    for _ in workspace.lake.manifests():
+        pass
+    if settings.engine_store.exists():
+        from holderlake.engine.catalog.catalog import check_format
+        from holderlake.engine.catalog.catalog_copy import CATALOG
+
+        if (settings.engine_store / CATALOG).exists():
+            check_format(settings.engine_store)
+    if workspace.warehouse.path.exists():
+        workspace.warehouse.connect().close()
+
+
+def _check_ledger(path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+            fault = format_fault(path, format_of(db), LEDGER_FORMAT)
+    except sqlite3.DatabaseError as error:
+        raise explained(path, error, "'holderlake doctor' says how to repair it") from error
+    if fault:
+        raise DatabaseError(fault)

@@ -1,0 +1,9 @@
+"""Metrics of a home for Prometheus, and log lines of runs as JSON.
+
+For the service see ``service/observability``. Metrics of Dagster's runs are in
+``holderlake/operations/monitoring``.
+"""
+
+from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
+
+__all__ = ["HomeMetrics", "all_metrics", "write_textfile"]

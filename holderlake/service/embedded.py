@@ -1,0 +1,101 @@
+"""The provider in this process: a service on the loopback interface over the sample world or the user's own store.
+
+The pipeline uses the service's ``Endpoint`` like any other provider.
+"""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pydantic import SecretStr
+
+from holderlake.core.contract.prices import CREDIT
+from holderlake.core.lake.lake import SAMPLE_PROVIDER
+from holderlake.core.settings import Settings, SettingsError
+from holderlake.core.workspace import Endpoint
+from holderlake.sources.sample_world import sample_store, world_version
+from holderlake.sources.store import engine_rules, open_store, own_store_id
+
+if TYPE_CHECKING:
+    from holderlake.core.contract.rules import Rules
+    from holderlake.engine.store.store import Store
+
+_ALLOWANCE: Final = 10_000_000_000 * CREDIT
+"""The monthly credits of the embedded service's account, in hundredths. They cost nothing, but the ledger counts them.
+
+All processes spend from the same account, so its books agree with the ledger.
+"""
+
+
+@dataclass(frozen=True)
+class LocalProvider:
+    """A provider in this process: the folder of its store (``root``), its id, and the options to open the store.
+
+    ``accounts`` is the SQLite file of its API keys and charges. ``rules`` and ``index`` (indexed tokens as pairs of
+    chain and address) are None if those recorded in the store apply.
+    """
+
+    root: Path
+    provider_id: str
+    accounts: Path
+    rules: Rules | None = None
+    memory_limit: str = "2GB"
+    index: tuple[tuple[str, str], ...] | None = None
+
+
+def local_provider(settings: Settings) -> LocalProvider:
+    """Return the provider in this process that the settings select: the sample world or the user's own store."""
+    if settings.provider.local == "sample":
+        folder = settings.home / "sample-world"
+        return LocalProvider(
+            sample_store(settings.home), f"{SAMPLE_PROVIDER}{world_version()}", folder / "accounts.sqlite"
+        )
+    accounts = settings.home / "embedded" / "accounts.sqlite"
+    return LocalProvider(
+        settings.engine_store,
+        own_store_id(settings),
+        accounts,
+        engine_rules(settings),
+        settings.engine.memory_limit,
+        settings.engine.index_keys,
+    )
+
+
+@cache
+def opened_store(local: LocalProvider) -> Store:
+    """Open a provider's store, once in each process. It is closed when the process ends.
+
+    Raises ``SettingsError`` if the store is missing.
+    """
+    if not local.root.exists():
+        raise SettingsError(
+            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import files' or "
+            "'holderlake import node'"
+        )
+    store = open_store(local.root, local.rules, local.memory_limit, local.index)
+    atexit.register(store.close)
+    return store
+
+
+@cache
+def serve_locally(local: LocalProvider) -> Endpoint:
+    """Start the embedded service, once in each process, and return its endpoint.
+
+    The service ends with the process, before its store is closed.
+    """
+    from holderlake.service.billing.keys import KeyStore
+    from holderlake.service.run import BackgroundService
+
+    store = opened_store(local)
+    running = ExitStack()
+    atexit.register(running.close)
+    keys = running.enter_context(KeyStore(local.accounts))
+    secret = keys.create("embedded", _ALLOWANCE, custom_plan=True, reuse_account=True)
+    running.callback(keys.revoke, secret.split("_")[1])
+    service = running.enter_context(BackgroundService(store, keys))
+    return Endpoint(service.base_url, SecretStr(secret), local.provider_id)

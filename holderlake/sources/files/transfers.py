@@ -1,0 +1,285 @@
+"""Read transfer files: our own layout, exports of tools and explorers, event logs, and files with a column map.
+
+The layouts are in ``layouts`` and ``presets``, column maps in ``mapping``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TRANSFERS, Key
+from holderlake.sources.files import columns
+from holderlake.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
+from holderlake.sources.files.layouts import DECIMALS, LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
+from holderlake.sources.files.mapping import (
+    FAILED,
+    PRESETS,
+    ColumnMap,
+    Preset,
+    folded_name,
+    mapped,
+    missing_columns,
+    missing_options,
+    missing_text,
+    preset_for,
+    spellings,
+    suggestion,
+    with_item_values,
+    with_times,
+)
+from holderlake.sources.files.values import note_ambiguous, without_separators
+from holderlake.sources.problems import Rejected
+from holderlake.sources.raw_rows import RawTable, nested_column, read_raw, rejected_rows
+
+FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
+"""The names of formats, for ``FileOptions.format`` and ``detect_format``."""
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options for reading a file.
+
+    - ``format`` is one of ``FORMATS``; None means that the file's columns decide.
+    - ``chain`` is the chain of a file without a chain column.
+    - ``block_times`` (unix seconds by block) replace the times in the file.
+    - ``rows_at`` is the dotted path to the rows in a JSON file.
+    - ``thousands`` is the character that separates thousands in numbers. With a point, the comma is the decimal mark.
+    - ``empty_is_zero``: an empty sender means a mint, an empty receiver a burn.
+    """
+
+    format: str | None = None
+    chain: str | None = None
+    column_map: ColumnMap = field(default_factory=ColumnMap)
+    block_times: Mapping[int, int] = field(default_factory=dict)
+    rows_at: str | None = None
+    thousands: str | None = None
+    empty_is_zero: bool = False
+
+
+@dataclass(frozen=True)
+class FileTransfers:
+    """The transfers of a file, in the file's order, and its invalid rows (``rejected``; None if there are none).
+
+    ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
+    addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
+    ``partly_indexed`` has the number of Transfer events with one indexed address by token; they are passed over.
+    ``decimals`` are those that the file states, by chain and token.
+    """
+
+    transfers: pa.Table
+    rejected: Rejected | None
+    passed_over: int
+    wrong_checksums: int
+    partly_indexed: Mapping[str, int] = field(default_factory=dict)
+    decimals: Mapping[Key, int] = field(default_factory=dict)
+
+
+def read_file(path: Path, options: FileOptions) -> FileTransfers:
+    """Return the transfers of a file, in the schema ``records.TRANSFERS``, and its invalid rows.
+
+    A file with only a header has no rows. Raises ``BadSource`` for a file of another kind.
+    """
+    raw = read_raw(path, options.rows_at)
+    if not raw.columns:  # JSON without an object
+        return FileTransfers(TRANSFERS.empty_table(), None, 0, 0)
+    raw, layout = _recognised(raw, options)
+    if layout.decode is not None:
+        raw = replace(layout.decode(raw), is_evm=True)
+    raw = _adjusted(raw, options)
+    if options.block_times:
+        raw = with_times(raw, options.block_times)
+    absent = _absent(raw.columns, replace(options, block_times={}))
+    if absent:
+        raise raw.bad("; ".join(absent))
+    transfers = layout.read(raw, options.chain)
+    return FileTransfers(
+        transfers,
+        rejected_rows(raw),
+        raw.passed_over,
+        raw.problems.wrong_checksums,
+        raw.partly_indexed,
+        _stated_decimals(raw, transfers),
+    )
+
+
+def _stated_decimals(raw: RawTable, transfers: pa.Table) -> dict[Key, int]:
+    """Return the decimals of each token of which the file states one number."""
+    name = raw.first_of(DECIMALS, "token_decimals")
+    if name is None:
+        return {}
+    texts = raw.table[name].cast(pa.string())
+    if raw.problems.reasons:
+        texts = texts.filter(pc.invert(raw.problems.bad_rows(raw.table.num_rows)))
+    if len(texts) != transfers.num_rows:  # the layout left rows out
+        return {}
+    return columns.decimals_by_token(transfers["chain"], transfers["token_address"], texts)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A recognised file, with its layout, or with its column map and the preset that gave the map."""
+
+    format: str
+    layout: Layout | None = None
+    column_map: ColumnMap = field(default_factory=ColumnMap)
+    preset: Preset | None = None
+
+
+_MAPPED: Final = Layout("holderlake", "holderlake", frozenset(), read_holderlake)
+_LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
+
+
+def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
+    """Return the file with our column names, and the layout that reads it."""
+    recognised = _layout_of(raw, options)
+    if recognised.layout is not None:
+        return replace(raw, is_evm=recognised.layout.is_evm), recognised.layout
+    preset = recognised.preset
+    if preset is not None:
+        raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
+    raw = _without_failed(raw, recognised.column_map)
+    raw = mapped(raw, recognised.column_map)
+    if _LOGS.fits(raw.columns):
+        return replace(raw, is_evm=True), _LOGS
+    raw = with_item_values(raw)
+    if preset is not None and preset.native:
+        raw = _with_coin(raw, preset.native)
+    missing = missing_columns(raw.columns, ColumnMap())
+    if missing:
+        raise raw.bad("; ".join([missing_text(raw.columns, missing), *_absent(raw.columns, options)]))
+    return raw, _MAPPED
+
+
+def _with_coin(raw: RawTable, values: Sequence[str]) -> RawTable:
+    """Return the file with ``native`` in the rows whose token is one of ``values``."""
+    tokens = raw.table["token_address"].cast(pa.string())
+    is_coin = pc.is_in(pc.fill_null(tokens, ""), pa.array(values))
+    place = raw.columns.index("token_address")
+    return raw.over(raw.table.set_column(place, "token_address", pc.if_else(is_coin, NATIVE, tokens)))
+
+
+def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
+    """Recognise a file. Raises ``BadSource`` with the options that would help."""
+    names, format, column_map = raw.columns, options.format, options.column_map
+    if format is not None and format not in FORMATS:
+        raise raw.bad(f"unknown format {format!r}; use one of {', '.join(FORMATS)}, or leave it out to detect it")
+    if not column_map:
+        for layout in LAYOUTS:
+            if format in (None, layout.format) and layout.fits(names):
+                return _Found(layout.format, layout)
+    if column_map and not missing_columns((), column_map):  # a complete map needs no preset
+        return _Found(_MAPPED.format, None, column_map)
+    preset = preset_for(names, column_map, format)
+    if preset is not None:
+        return _Found(preset[0].format, None, preset[1], preset[0])
+    if column_map and (not missing_columns(names, column_map) or not missing_options(names, column_map, format)[0]):
+        return _Found(_MAPPED.format, None, column_map)
+    raise _unknown(raw, options)
+
+
+def _without_failed(raw: RawTable, column_map: ColumnMap) -> RawTable:
+    """Return the file without the rows of failed transactions. A column that the map uses has another meaning."""
+    is_kept = pa.repeat(True, raw.table.num_rows)
+    spelt = spellings(raw.columns)
+    for usual_name, values in FAILED.items():
+        name = spelt.get(folded_name(usual_name))
+        if name is not None and name not in column_map.columns.values():
+            texts = pc.utf8_lower(pc.utf8_trim_whitespace(raw.table.column(name).cast(pa.string())))
+            is_failed = pc.is_in(texts, pa.array(values)).combine_chunks()
+            is_kept = pc.and_(is_kept, pc.invert(is_failed))
+    return _rows_where(raw, is_kept)
+
+
+def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
+    """Return the rows that have one of the allowed values in each column of ``only``.
+
+    Upper and lower case are equal. A column of ``only`` that the file lacks allows all rows.
+    """
+    spelt = spellings(raw.columns)
+    is_kept = pa.repeat(True, raw.table.num_rows)
+    for name, values in only.items():
+        if folded_name(name) in spelt:
+            texts = pc.utf8_lower(raw.table.column(spelt[folded_name(name)]).cast(pa.string()))
+            is_kept = pc.and_(is_kept, pc.is_in(texts, pa.array(values)).combine_chunks())
+    return _rows_where(raw, is_kept)
+
+
+def _rows_where(raw: RawTable, is_kept: pa.Array) -> RawTable:
+    """Return the file with the rows for which the mask is true. The others count as passed over."""
+    places = pc.indices_nonzero(is_kept)
+    if len(places) == raw.table.num_rows:
+        return raw
+    numbers = places if raw.numbers is None else raw.numbers.take(places)
+    passed_over = raw.passed_over + raw.table.num_rows - len(places)
+    return replace(raw, table=raw.table.take(places), numbers=numbers, passed_over=passed_over)
+
+
+def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
+    """Apply the options ``thousands`` and ``empty_is_zero`` to a file with our column names.
+
+    ``empty_is_zero`` replaces missing addresses with the zero address.
+    """
+    if options.thousands:
+        for name in sorted(_NUMBERS & set(raw.columns)):
+            raw = without_separators(raw, name, options.thousands)
+    else:
+        note_ambiguous(raw, _NUMBERS)
+    if not options.empty_is_zero:
+        return raw
+    table = raw.table
+    for name in {"from_address", "to_address"} & set(raw.columns):
+        column = table.column(name)
+        if pa.types.is_string(column.type):
+            is_empty = pc.match_substring_regex(pc.utf8_trim_whitespace(column), r"(?i)^(|null|none|nan|\\n)$")
+            filled_column = pc.if_else(pc.fill_null(is_empty, True), ZERO_ADDRESS, column)
+            table = table.set_column(table.column_names.index(name), name, filled_column)
+    return raw.over(table)
+
+
+_NUMBERS: Final = frozenset({"value", "amount", "token_id", "block_number", "log_index"})
+
+
+def _absent(names: Collection[str], options: FileOptions) -> list[str]:
+    """Return a sentence if neither the columns ``names`` nor the options give the chain, and one for the times."""
+    has_chain = options.chain is not None or not set(CHAIN_COLUMNS).isdisjoint(names)
+    has_times = bool(options.block_times) or not set(TIME_COLUMNS).isdisjoint(names)
+    return [*([] if has_chain else [NO_CHAIN]), *([] if has_times else [NO_TIMES])]
+
+
+def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
+    names, format = raw.columns, options.format
+    sentence, columns = missing_options(names, options.column_map, format)
+    if sentence:
+        sentences = "; ".join([sentence, *_absent([*names, *columns], options)])
+        return raw.bad(f"{sentences}. Columns seen: {', '.join(names)}")
+    nested = nested_column(raw)
+    if nested:
+        rows_at = f"{options.rows_at}.{nested}" if options.rows_at else nested
+        return raw.bad(f"column {nested} has lists; if they are the rows, add --rows {rows_at}")
+    folded_names = {folded_name(name) for name in names}
+    if {"symbol", "decimals"} <= folded_names and folded_names.isdisjoint({"from", "fromaddress", "sender"}):
+        return raw.bad(
+            "these look like tokens, not transfers; a list of tokens is a JSON file: "
+            '{"tokens": [{"chainId": 1, "address": "0x…", "name": "…", "symbol": "…", "decimals": 18}]}'
+        )
+    candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
+    titles = {preset.title for preset in PRESETS if format in (None, preset.format)}
+    titles |= {layout.title for layout in candidates}
+    possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
+    nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
+    by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
+    if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
+        by_names += " --chain CHAIN"
+    return raw.bad(
+        f"unknown layout. Columns seen: {', '.join(names)}. Map them, for example with {by_names} "
+        f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(titles))}. The nearest is "
+        f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
+    )

@@ -1,0 +1,325 @@
+"""Read a file of rows as an Arrow table with the columns of the file.
+
+Parquet, JSON and CSV are recognised by their content; gzip and zstd are decompressed. A ``BadSource`` error names the
+file and the row or line, and says how to correct it. ``json_rows`` reads JSON.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from holderlake.core.contract.chains.addresses import is_any_address, shown
+from holderlake.engine.errors import BadSource
+from holderlake.sources.json_rows import read_json
+from holderlake.sources.problems import Problems, Rejected, RejectedRow, bad_source
+
+_PARQUET_MAGIC: Final = b"PAR1"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_FOREIGN: Final = {
+    b"PK\x03\x04": "it is a ZIP archive or an Excel workbook; unpack it, or save the sheet as CSV",
+    b"BZh": "it is compressed by bzip2; unpack it, or compress it by gzip or zstd",
+    b"\xfd7zX": "it is compressed by xz; unpack it, or compress it by gzip or zstd",
+    b"Obj\x01": "it is an Avro file; export Parquet, JSON or CSV",
+    b"ARRO": "it is an Arrow file; export Parquet, JSON or CSV",
+    b"ORC": "it is an ORC file; export Parquet, JSON or CSV",
+    b"%PDF": "it is a PDF document; export Parquet, JSON or CSV",
+    b"\xd0\xcf\x11\xe0": "it is an old Excel workbook; save the sheet as CSV",
+    b"SQLi": "it is an SQLite database; export Parquet, JSON or CSV",
+    codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
+    codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
+}
+"""First bytes of files in formats that cannot be read, and the error message for each."""
+_PROGRAMS: Final = {
+    rb"(export|const|let|var|import|module\.exports|(exports|window|self|globalThis)\.\w+)\b[^,;\t|]*[=\[{'\"(]"
+    rb"|\"use strict\"|'use strict'|//|/\*|\(function|\(\s*\)\s*=>|[\w.$]+\(\s*[\[{'\"]": (
+        "it is JavaScript, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
+    ),
+    rb"<!doctype|<html|<\?xml|<svg|<table|<head|<body": (
+        "it is a web page or XML, perhaps an error instead of the export; export Parquet, JSON or CSV"
+    ),
+    rb"from \w+ import |(def|class) \w+[(:]|[a-z_]\w*\s*=\s*[\[{]": (
+        "it is a program, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
+    ),
+}
+"""Beginnings of files that are no data (regular expressions), and the error message for each."""
+_NUMBER: Final = re.compile(r"[\"']?-?[0-9][0-9.,eE+' _-]*[\"']?")
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The rows of a file, and the problems found in them so far.
+
+    All columns of CSV and JSON are text; a blank is an empty text (CSV) or null (JSON). Parquet columns have their
+    stored types, and fields of structs have dotted names.
+    """
+
+    path: Path
+    table: pa.Table
+    problems: Problems = field(default_factory=Problems)
+    numbers: pa.Array | None = None
+    """The position of each row in the file, from 0; None if the table has all rows of the file."""
+    passed_over: int = 0
+    """Number of rows of the file that are not transfers and were left out."""
+    partly_indexed: Mapping[str, int] = field(default_factory=dict)
+    """Number of Transfer events with one indexed address, which can't be read, by token."""
+    is_evm: bool = False
+    """True if only EVM chains have files of this kind. Addresses of unknown chains are then read as EVM addresses."""
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.table.column_names)
+
+    def first_of(self, *names: str) -> str | None:
+        """Return the first of ``names`` that is a column of the file; None if none is."""
+        return next((name for name in names if name in self.columns), None)
+
+    def bad(self, reason: str, *, column: str | None = None, row: int | None = None) -> BadSource:
+        """Return an error about the file. ``row`` is a position in the table, from 0.
+
+        The message counts the rows of the file from 1, without the header.
+        """
+        return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
+
+    def number(self, row: int) -> int:
+        """Return the number of a row in the file (from 1, without the header). ``row`` is a position in the table, from
+        0."""
+        return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
+
+    def over(self, table: pa.Table) -> RawTable:
+        """Return a copy of this object that has ``table`` as its rows. ``table`` has the same rows, and any columns."""
+        return replace(self, table=table)
+
+
+def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
+    """Return the rows of a file. ``rows_at`` is the dotted path to the rows of a JSON file, for example ``data.items``.
+
+    Raises ``BadSource`` for a file that is missing, empty, incomplete or of another format.
+    """
+    if _magic(path) == _PARQUET_MAGIC or path.suffix == ".parquet":
+        return RawTable(path, _read_parquet(path))
+    _refuse_programs(path)
+    if not _is_json(path):
+        return RawTable(path, _read_csv(path))
+    with _readable(path, "JSON file"), _open_bytes(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
+        return RawTable(path, read_json(path, text, rows_at))
+
+
+def read_text(path: Path) -> str:
+    """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read."""
+    _magic(path)
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        return stream.read().decode("utf-8-sig")
+
+
+def _magic(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_PARQUET_MAGIC))
+    except IsADirectoryError:
+        raise bad_source(path, f"this is a folder; name its files, for example {path.name}/*.parquet") from None
+    except OSError as error:
+        is_pattern = any(letter in str(path) for letter in "*?[")
+        remedy = "no file matches this pattern" if is_pattern else "check the path"
+        raise bad_source(path, f"cannot be opened ({error.strerror}); {remedy}") from error
+    if not magic:
+        raise bad_source(path, "the file is empty; export it again")
+    for begin, reason in _FOREIGN.items():
+        if magic.startswith(begin):
+            raise bad_source(path, reason)
+    return magic
+
+
+@contextmanager
+def _readable(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise bad_source(path, f"not a {kind} in UTF-8 ({error.reason}); save it in UTF-8, or as Parquet") from error
+    except (*_BROKEN, csv.Error) as error:
+        reason = f"not a complete {kind} ({_first_line(error)}); it may be damaged: fetch the file again"
+        raise bad_source(path, reason) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    # read_table would turn "name=value" folders of the path into further columns
+    with _readable(path, "Parquet file"), pa.parquet.ParquetFile(path) as file:
+        table = file.read()
+        table.validate(full=True)  # a damaged file may have invalid text
+        table = _flattened(table)
+    _refuse_repeated(path, table.column_names)
+    return table
+
+
+def _flattened(table: pa.Table) -> pa.Table:
+    """Return the table with a column for each field of a struct, named ``column.field``."""
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    return table
+
+
+@contextmanager
+def _open_bytes(path: Path) -> Iterator[BinaryIO]:
+    magic = _magic(path)
+    if magic == _ZSTD_MAGIC:
+        with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as unpacked:
+            yield cast(BinaryIO, unpacked)
+        return
+    with path.open("rb") as file:
+        if magic[:2] == _GZIP_MAGIC:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield file
+
+
+def _csv_header(path: Path) -> tuple[list[str], str]:
+    """Return the column names and the delimiter of a CSV file. Of all delimiters, the one that gives the most columns
+    is used."""
+    with _readable(path, "CSV"), _open_bytes(path) as stream:
+        text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+        line = text.readline()
+        if line.count('"') % 2:  # a name with a line break
+            line += text.readline()
+        delimiter = max(_DELIMITERS, key=lambda letter: len(next(csv.reader([line], delimiter=letter), [])))
+        names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+    if not any(names):
+        raise bad_source(path, "the file has no header and no rows; export it again")
+    if len(names) == 1 and any(letter in names[0] for letter in _DELIMITERS):
+        raise bad_source(
+            path,
+            f"each line is one value in quotation marks, also the header {shown(names[0])}; remove the quotation marks "
+            "at the beginning and the end of the lines",
+        )
+    _refuse_data_as_header(path, names, delimiter)
+    _refuse_repeated(path, names)
+    return names, delimiter
+
+
+def _refuse_data_as_header(path: Path, names: list[str], delimiter: str) -> None:
+    """Raise ``BadSource`` if the first line has an address. It is a row, which would be lost as a header."""
+    address = next((name for name in names if is_any_address(name)), None)
+    if address is not None:
+        kinds = ["address" if is_any_address(name) else "balance" if _NUMBER.fullmatch(name) else "" for name in names]
+        header = [kind or f"column{place}" for place, kind in enumerate(kinds, start=1)]
+        names = [f"{name}{place}" if header.count(name) > 1 else name for place, name in enumerate(header, start=1)]
+        example = f", for example {delimiter.join(names)}" if len(names) > 1 else ""
+        raise bad_source(
+            path,
+            f"the file has no header line, because its first line has the address {shown(address)}; add a first line "
+            f"with the names of the columns{example}",
+        )
+
+
+def _refuse_repeated(path: Path, names: list[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise bad_source(
+            path, f"column {repeated[0] or 'without a name'} occurs more than once; remove the repetitions"
+        )
+
+
+def _refuse_programs(path: Path) -> None:
+    """Raise ``BadSource`` if the file is a program or a web page that may contain rows."""
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        begin = stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
+    for pattern, reason in _PROGRAMS.items():
+        if re.match(pattern, begin, re.IGNORECASE):
+            raise bad_source(path, reason)
+
+
+def _is_json(path: Path) -> bool:
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        return stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+
+
+def _read_csv(path: Path) -> pa.Table:
+    names, delimiter = _csv_header(path)
+    with _readable(path, "CSV"), _open_bytes(path) as stream:
+        return pa.csv.read_csv(
+            stream,
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter),
+            read_options=pa.csv.ReadOptions(column_names=names, skip_rows=1),
+            # all columns are text, because a guessed type would round amounts beyond 64 bits
+            convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        )
+
+
+def rejected_rows(raw: RawTable) -> Rejected | None:
+    """Return the invalid rows of a file with their values and reasons, or None if all rows are valid."""
+    if not raw.problems.reasons:
+        return None
+    places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()
+    rows = (
+        RejectedRow(
+            raw.number(place),
+            *raw.problems.of_row(place),
+            {name: _plain(raw.table[name][place].as_py()) for name in raw.columns},
+        )
+        for place in places
+    )
+    return Rejected(raw.path, tuple(rows), raw.table.num_rows) if places else None
+
+
+def nested_column(raw: RawTable) -> str | None:
+    """Return the first column with JSON lists of objects, else the first one with lists that have exactly one address.
+
+    If columns are named by addresses, return the name of the object that they belong to. Return None if there is none.
+    """
+    for name in raw.columns:
+        parts = name.split(".")
+        place = next((place for place, part in enumerate(parts) if is_any_address(part)), 0)
+        if place:
+            return ".".join(parts[:place])
+    texts = {name: raw.table.column(name) for name in raw.columns if pa.types.is_string(raw.table.column(name).type)}
+    for name, column in texts.items():
+        if pc.any(pc.starts_with(column, "[{")).as_py():
+            return name
+    for name, column in texts.items():
+        first_value = next((text for text in column.to_pylist() if text), "")
+        if first_value.startswith("[") and _addresses_in(first_value) == 1:
+            return name
+    return None
+
+
+def _addresses_in(text: str) -> int:
+    """Return the number of addresses in the text of a JSON list; 0 for any other text."""
+    try:
+        cells = json.loads(text)
+    except ValueError:
+        return 0
+    return sum(isinstance(cell, str) and is_any_address(cell) for cell in cells)
+
+
+_PLAIN: Final = (str, int, float, bool, type(None))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON writes without loss: bytes as hexadecimal text, integers and other types as text."""
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value if isinstance(value, _PLAIN) else str(value)
+    return str(value)

@@ -1,0 +1,228 @@
+"""Open the engine's store with the rules of the settings, report changed rules, and list its files of transfers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from holderlake.core.contract.chains import BURN_ADDRESSES
+from holderlake.core.contract.rules import Rules
+from holderlake.core.contract.times import from_unix
+from holderlake.core.settings import Settings
+from holderlake.core.warehouse.transfers import StoredTransfers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from holderlake.core.workspace import Workspace
+    from holderlake.engine.catalog.labels import AddressLabel
+    from holderlake.engine.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+_MEMORY: Final = 10**9
+"""The memory in bytes that writing balances should use."""
+
+Say = Callable[[str], None]
+"""A function that shows a message."""
+
+
+def engine_rules(settings: Settings) -> Rules:
+    """Return the engine's rules: the thresholds of the settings, and defaults for the others."""
+    return Rules(**dict(settings.engine.thresholds))
+
+
+def own_store_id(settings: Settings) -> str:
+    """Return the provider id of the user's own store. The lake and the archive record it with the data."""
+    return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
+
+
+def open_own_store(settings: Settings, say: Say | None = None) -> Store:
+    """Open the user's own store, to which imports write, with the rules and indexed tokens of the settings."""
+    root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
+    return open_store(root, rules, limit, settings.engine.index_keys, say)
+
+
+def name_address(workspace: Workspace, address: str, name: str) -> None:
+    """Store the user's name of an address as a label of the user's own store, and load the warehouse.
+
+    An empty name removes it. The label comes before those of label files.
+    """
+    from holderlake.engine.records import Label
+    from holderlake.sources.labels import HAND
+
+    with open_own_store(workspace.settings) as store:
+        store.add_labels([Label(address, None, "names given in the explorer", name or None, precedence=HAND + 1)])
+    workspace.warehouse.load(workspace.lake)
+
+
+def open_store(
+    root: Path,
+    rules: Rules | None,
+    memory_limit: str,
+    index: Collection[tuple[str, str]] | None = None,
+    say: Say | None = None,
+) -> Store:
+    """Open a store with rules and indexed tokens (chain, address).
+
+    If ``rules`` or ``index`` is None, those recorded in the store apply. If rules have changed since the last opening,
+    a message is given to ``say``; by default it is logged as a warning.
+    """
+    from holderlake.engine.store.store import Store
+
+    store = Store(root, rules, memory_limit, index)
+    if store.changed_rules:
+        (say or partial(_log.warning, "%s"))(rules_changed(store.changed_rules))
+    return store
+
+
+def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    """Return a sentence with the changed rules, their effect, and the remedy for older maps.
+
+    ``changed`` has (old value, new value) by rule.
+    """
+    listed = ", ".join(
+        f"{name} from {_text(old_value)} to {_text(new_value)}" for name, (old_value, new_value) in changed.items()
+    )
+    return (
+        f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "
+        "'holderlake backfill --stale' computes them again."
+    )
+
+
+def stored_transfers(root: Path) -> StoredTransfers | None:
+    """Return the files of transfers in the store ``root``, for the warehouse; None if there is no store.
+
+    A store that can't be read is reported in the log, and the result is None.
+    """
+    if not root.exists():
+        return None
+    from holderlake.engine.errors import EngineError
+    from holderlake.engine.importing.balance_files import BALANCES
+    from holderlake.engine.store.store import Store
+
+    try:
+        with Store(root) as store:
+            generation, listing = store.generation(), store.view().listing
+    except EngineError as error:
+        _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
+        return None
+    files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}}
+    for key in listing.numbers:
+        for part in listing.parts_of(key):
+            files[part.folder].setdefault(key, []).append(root / part.paths[0])
+    names = sorted(path.name for folder in files.values() for paths in folder.values() for path in paths)
+    candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
+    findings = sorted(path for path in candidates if path.exists())
+    names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
+    state = (str(root.resolve()), generation, names, BALANCES.names)
+    version = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    return StoredTransfers(version, files, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings)
+
+
+def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:
+    """Write the balances of a store's parts as Parquet files. ``paths`` has the token of each file by its path.
+
+    A file has the name of its part. The folder of a token with a damaged part is removed, because its balances would be
+    wrong. Raises ``FileNotFoundError`` if the store no longer has a part.
+    """
+    from holderlake.engine.errors import EngineError
+    from holderlake.engine.files.listing import BASE
+    from holderlake.engine.importing.balance_files import write_balances
+    from holderlake.engine.importing.budget import Budget
+    from holderlake.engine.store.store import Store
+
+    if not paths:
+        return
+    damaged: set[tuple[str, str]] = set()
+    with Store(root) as store, TemporaryDirectory(dir=next(iter(paths)).parents[3]) as spool:
+        view = store.view()
+        for path, key in paths.items():
+            part = next((part for part in view.listing.parts_of(key) if part.file == path.stem), None)
+            if part is None:
+                raise FileNotFoundError(f"the store {root} no longer has the file {path.stem}")
+            if key in damaged:
+                continue
+            try:
+                write_balances(
+                    path, view.part(part), view.dictionary, Path(spool), Budget(_MEMORY), is_base=part.kind == BASE
+                )
+            except EngineError as error:
+                _log.warning("%s on %s has no balances in the warehouse: %s", key[1], key[0], error)
+                damaged.add(key)
+                shutil.rmtree(path.parent)
+
+
+def _tables(root: Path) -> dict[str, pa.Table]:
+    """Return the tables tokens, labels and changes of a store, in the schemas of ``warehouse.transfers``."""
+    import pyarrow as pa
+
+    from holderlake.core.warehouse.transfers import CHANGES, LABEL_PERIODS, LABELS, TOKENS
+    from holderlake.engine.store.store import Store
+
+    with Store(root) as store:
+        histories = {(history.chain, history.token_address): history for history in store.histories()}
+        infos = store.tokens(list(histories))
+        kinds = store.marked_addresses()
+        labels_by_address = store.labels(list(kinds))
+        periods = _label_periods(store)
+        numbers, first_times = store.first_changes()
+    tokens = [
+        (
+            *key,
+            info.symbol,
+            info.name,
+            info.decimals,
+            info.has_assumed_decimals,
+            info.standard,
+            history.transfers,
+            *times,
+        )
+        for key, history in sorted(histories.items())
+        if (info := infos.get(key)) and (times := (from_unix(history.first_time), from_unix(history.last_time)))
+    ]
+    labels = [
+        (address, _kind(address, label), labels_by_address[address].name if address in labels_by_address else None)
+        for address, label in sorted(kinds.items())
+    ]
+    return {
+        "tokens": pa.Table.from_pylist([dict(zip(TOKENS.names, row, strict=True)) for row in tokens], TOKENS),
+        "labels": pa.Table.from_pylist([dict(zip(LABELS.names, row, strict=True)) for row in labels], LABELS),
+        "label_periods": pa.Table.from_pylist(periods, LABEL_PERIODS),
+        "changes": pa.table([numbers, pa.array(first_times, pa.int64()).cast(pa.timestamp("s"))], CHANGES),
+    }
+
+
+def _label_periods(store: Store) -> list[dict[str, Any]]:
+    """Return the rows of ``label_periods``: one for each time in which an address with periods has one label."""
+    rows: dict[str, list[dict[str, Any]]] = {address: [] for address in store.addresses_with_periods()}
+    for start in [0, *store.period_starts()]:
+        labels = store.labels(list(rows), None, start)
+        for address, of_address in rows.items():
+            label = labels.get(address)
+            facts = {"address": address, "kind": _kind(address, label), "label": label.name} if label else None
+            last = of_address[-1] if of_address and of_address[-1]["valid_to"] is None else None
+            if last is None or facts is None or not facts.items() <= last.items():
+                if last is not None:
+                    last["valid_to"] = from_unix(start - 1)
+                if facts is not None:
+                    of_address.append(facts | {"valid_from": from_unix(start) if start else None, "valid_to": None})
+    return [row for of_address in rows.values() for row in of_address]
+
+
+def _kind(address: str, label: AddressLabel) -> str | None:
+    if address in BURN_ADDRESSES:
+        return "burn"
+    return "cex" if label.is_cex else "dex" if label.is_dex else "contract" if label.is_contract else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,600 @@
+"""The provider's client against a real server that misbehaves, with both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import socket
+import time
+import traceback
+import tracemalloc
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, TypeVar, get_args
+
+import pytest
+from pydantic import SecretStr
+
+from holderlake.core.contract.models import GroupedTransfer, TokenKey, UnknownRelationship
+from holderlake.core.contract.requests import (
+    AddressesMetadataRequest,
+    AddressMetadataRequest,
+    ChainsRequest,
+    HoldersOptions,
+    HoldersRequest,
+    MapOptions,
+    MapRequest,
+    Request,
+    SubgraphRequest,
+    TokensMetadataRequest,
+)
+from holderlake.core.contract.times import utc_now
+from holderlake.core.http import Transport
+from holderlake.core.provider import errors
+from holderlake.core.provider.backoff import LONGEST_WAIT
+from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.provider.errors import ProviderError
+from tests.core.provider.misbehaving import (
+    CHAINS,
+    Misbehaving,
+    Step,
+    answer,
+    details,
+    drip,
+    endless,
+    error,
+    half,
+    reset,
+    sends,
+    silence,
+    token_map,
+)
+from tests.processes import PATIENCE, event
+
+KEY = "sk-very-secret-0123456789"
+TOKEN = "0x00000000000000000000000000000000000000aa"
+A_MAP = MapRequest(chain="eth", token_address=TOKEN)
+OK = answer(CHAINS)
+T = TypeVar("T")
+
+
+_transport: Transport = "aiohttp"
+
+
+@pytest.fixture(autouse=True, params=get_args(Transport))
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with both transports."""
+    monkeypatch.setitem(globals(), "_transport", request.param)
+
+
+def talk(steps: list[Step], work: Callable[[ProviderClient, Misbehaving], Awaitable[T]], **options: Any) -> T:
+    """Run ``work`` with a server that plays the steps and a client that retries fast."""
+    chosen = {"timeout": PATIENCE, "attempts": 3, "first_wait": 0.01} | options
+    chosen["options"] = replace(chosen.get("options", CallOptions()), transport=_transport)
+
+    async def play() -> T:
+        async with Misbehaving(steps) as server, ProviderClient(server.address, KEY, **chosen) as client:
+            return await work(client, server)
+
+    return asyncio.run(play())
+
+
+def ask(steps: list[Step], request: Request | None = None, **options: Any) -> tuple[Any, Misbehaving]:
+    """Return the answer or the error, and the server with the requests that it received."""
+
+    async def work(client: ProviderClient, server: Misbehaving) -> tuple[Any, Misbehaving]:
+        try:
+            return await client.ask(request or ChainsRequest()), server
+        except ProviderError as failure:
+            return failure, server
+
+    return talk(steps, work, **options)
+
+
+def test_requests_follow_the_contract() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> None:
+        await client.ask(ChainsRequest())
+        await client.send(MapRequest(chain="eth", token_address=TOKEN, options=MapOptions(limit=250, refresh=True)))
+        tokens = (TokenKey(chain="eth", address=TOKEN),)
+        await client.send(TokensMetadataRequest(tokens=tokens, return_token_stats=True))
+        chains, a_map, tokens_sent = server.received
+        assert (chains.method, chains.target) == ("GET", "/v0/chains")
+        assert chains.headers["x-apikey"] == KEY
+        assert chains.headers["user-agent"].startswith("holderlake")
+        assert a_map.target == f"/v0/tokens/map/eth/{TOKEN}?limit=250&refresh=true"
+        assert (tokens_sent.method, tokens_sent.target) == ("POST", "/v0/tokens/metadata?return_token_stats=true")
+        assert json.loads(tokens_sent.body) == [{"chain": "eth", "address": TOKEN}]
+        assert tokens_sent.headers["content-type"] == "application/json"
+        assert len({received.connection for received in server.received}) == 1
+
+    talk([OK], work)
+
+
+def test_special_characters_of_an_address_are_encoded() -> None:
+    _, server = ask([answer([])], HoldersRequest(chain="ton", token_address="EQ+a?b#c&:~"))
+    assert server.received[0].target == "/v0/tokens/holders/ton/EQ%2Ba%3Fb%23c%26%3A~"
+
+
+def test_raw_answer_has_cost_balance_and_time() -> None:
+    headers = {"X-Credits-Cost": "25.01", "X-Credits-Remaining": "1000.00", "X-Dt-Update": "2026-11-20T00:00:00.000000"}
+    before = utc_now()
+    raw = talk([answer(CHAINS, headers=headers)], lambda client, _: client.send(ChainsRequest()))
+    assert (raw.cost, raw.credits_remaining) == (2501, 100_000)
+    assert raw.fetched_at.tzinfo is None
+    assert before <= raw.fetched_at <= utc_now()
+    assert json.loads(raw.raw) == CHAINS
+
+
+@pytest.mark.parametrize("said", ["", "much", "1.234", "-1.00", "nan"])
+def test_invalid_cost_header_counts_as_missing(said: str) -> None:
+    raw = talk([answer(CHAINS, headers={"X-Credits-Cost": said})], lambda client, _: client.send(ChainsRequest()))
+    assert raw.cost is None
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        error(500, "internal_error"),
+        answer(b"<html>bad gateway</html>", 502),
+        error(503, "unavailable"),
+        error(504),
+        error(408),
+        error(429, "rate_limited"),
+        reset(),
+        half(CHAINS),
+    ],
+    ids=["500", "502", "503", "504", "408", "429", "reset", "half"],
+)
+def test_transient_failures_are_retried(trouble: Step) -> None:
+    chains, server = ask([trouble, OK])
+    assert chains[0].id == "eth"
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "code"),
+    [
+        (error(400, "unsupported_token"), errors.UnsupportedToken, "unsupported_token"),
+        (error(400), errors.UnsupportedToken, "unsupported_token"),
+        (answer(b"<html>bad request</html>", 400), errors.InvalidRequest, "unexpected_status"),
+        (error(401, "invalid_key"), errors.InvalidKey, "invalid_key"),
+        (error(401, "missing_key"), errors.InvalidKey, "missing_key"),
+        (answer(b"", 401), errors.InvalidKey, "invalid_key"),
+        (error(403, "plan_required"), errors.PlanRequired, "plan_required"),
+        (error(404, "no_holders"), errors.NoHolders, "no_holders"),
+        (error(404, "unknown_token"), errors.UnknownToken, "unknown_token"),
+        (error(404), errors.NoHolders, "no_holders"),
+        (error(404, detail="Not Found"), errors.InvalidRequest, "not_found"),
+        (answer(b"<!doctype html><p>Lost?", 404), errors.InvalidRequest, "not_found"),
+        (error(405, "method_not_allowed"), errors.InvalidRequest, "method_not_allowed"),
+        (error(410, "removed"), errors.RemovedEndpoint, "removed"),
+        (error(413, "body_too_large"), errors.InvalidRequest, "body_too_large"),
+        (error(422), errors.InvalidRequest, "invalid_request"),
+        (error(429, "credits_exhausted"), errors.CreditsExhausted, "credits_exhausted"),
+        (error(429, detail="The month's credits are used up"), errors.CreditsExhausted, "credits_exhausted"),
+        (error(403), errors.Forbidden, "forbidden"),
+        (error(429, "credits_exhausted", Retry_After="1"), errors.CreditsExhausted, "credits_exhausted"),
+        (error(418, "teapot"), errors.InvalidRequest, "unexpected_status"),
+        (error(404, "TOKEN_NOT_FOUND"), errors.NoHolders, "no_holders"),
+    ],
+)
+def test_permanent_failures_are_not_retried(trouble: Step, kind: type[ProviderError], code: str) -> None:
+    failure, server = ask([trouble])
+    assert type(failure) is kind
+    assert failure.code == code
+    assert not failure.retryable
+    assert len(server.received) == 1
+
+
+def test_a_422_names_each_invalid_field() -> None:
+    faults = [
+        {"loc": ["query", "limit"], "msg": "must be 80, 250 or 500", "type": "enum"},
+        {"loc": ["query", "timestamp"], "msg": "must not be negative", "type": "ge"},
+    ]
+    failure, _ = ask([error(422, detail=faults)])
+    assert failure.detail == "query.limit: must be 80, 250 or 500; query.timestamp: must not be negative"
+
+
+def test_redirects_are_reported_and_not_followed() -> None:
+    failure, server = ask([answer(b"", 301, {"Location": "https://elsewhere.example/v0/chains"})])
+    assert "https://elsewhere.example/v0/chains" in str(failure)
+    assert len(server.received) == 1
+
+
+def test_retry_after_delays_all_calls_of_the_client() -> None:
+    async def work(client: ProviderClient, _: Misbehaving) -> float:
+        start = time.monotonic()
+        first = asyncio.create_task(client.ask(ChainsRequest()))
+        await asyncio.sleep(0.1)
+        await asyncio.gather(first, client.ask(ChainsRequest()))
+        return time.monotonic() - start
+
+    async def late_ones_wait(client: ProviderClient, server: Misbehaving) -> None:
+        assert await work(client, server) >= 0.5
+        assert len(server.received) == 3
+
+    talk([error(429, "rate_limited", Retry_After="0.5"), OK], late_ones_wait)
+
+
+def test_a_429_with_retry_after_is_a_rate_limit() -> None:
+    chains, server = ask([error(429, Retry_After="0"), OK])
+    assert chains[0].id == "eth"
+    assert len(server.received) == 2
+
+
+def test_a_very_long_retry_after_ends_the_retries() -> None:
+    failure, server = ask([error(503, "unavailable", Retry_After=str(int(LONGEST_WAIT) + 1))])
+    assert isinstance(failure, errors.Unavailable)
+    assert len(server.received) == 1
+
+
+def test_retries_end_after_the_attempts() -> None:
+    failure, server = ask([error(500, "internal_error")])
+    assert isinstance(failure, errors.Unavailable)
+    assert len(server.received) == 3
+
+
+@pytest.mark.parametrize("trouble", [silence(), drip()], ids=["silence", "drip"])
+def test_the_deadline_ends_silent_and_slow_answers(trouble: Step) -> None:
+    failure, _ = ask([trouble], timeout=0.3, attempts=1)
+    assert isinstance(failure, errors.Unreachable)
+    assert failure.maybe_charged
+
+
+@pytest.mark.parametrize(
+    ("trouble", "maybe_charged"),
+    [(reset(), True), (half(CHAINS), True), (error(504), True), (error(500), False), (error(503), False)],
+    ids=["reset", "half", "504", "500", "503"],
+)
+def test_failures_say_whether_the_call_may_have_been_charged(trouble: Step, maybe_charged: bool) -> None:
+    failure, _ = ask([trouble], attempts=1)
+    assert failure.maybe_charged is maybe_charged
+
+
+def test_a_broken_kept_connection_does_not_repeat_the_request() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> tuple[int, bool]:
+        await client.ask(ChainsRequest())
+        with pytest.raises(errors.Unreachable) as caught:
+            await client.exchange(ChainsRequest())
+        return len(server.received), caught.value.maybe_charged
+
+    assert talk([OK, reset(), OK], work) == (2, True)
+
+
+def test_a_refused_connection_was_not_charged() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
+
+        async def call() -> None:
+            address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+            options = CallOptions(transport=_transport)
+            async with ProviderClient(address, KEY, attempts=2, first_wait=0.01, options=options) as client:
+                await client.ask(ChainsRequest())
+
+        with pytest.raises(errors.Unreachable) as caught:
+            asyncio.run(call())
+    assert not caught.value.maybe_charged
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'[{"id": "eth", "name": NaN}]',
+        b'[{"id": "eth", "name": "Ethereum", "x": 1e99999999999999999999}]',
+        b'{"detail": "no list", "id": "eth"}',
+        b'[{"id": "eth"}]',
+    ],
+    ids=["nan", "exponent", "shape", "field"],
+)
+def test_an_unreadable_answer_is_named_by_hash_and_not_retried(raw: bytes) -> None:
+    failure, server = ask([answer(raw)])
+    assert isinstance(failure, errors.MalformedAnswer)
+    assert failure.answer_hash in str(failure)
+    assert failure.code == "malformed_answer"
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"<html>hello</html>", b"", b'[{"id": "eth", "na', b"[" * 100_000, b'{"detail": "no list"}', b"\xff\xfe"],
+    ids=["html", "empty", "truncated", "deep", "error", "bytes"],
+)
+def test_a_body_that_is_no_answer_of_the_api_is_a_broken_answer(raw: bytes) -> None:
+    failure, server = ask([answer(raw)], attempts=5)
+    assert isinstance(failure, errors.BrokenAnswer)
+    assert (failure.code, failure.maybe_charged) == ("broken_answer", True)
+    assert len(server.received) == 2, "it may have been charged, so it is repeated once"
+
+
+CHAINS_TEXT = json.dumps(CHAINS).encode()
+BOMB = gzip.compress(bytes(5_000_000), 1)
+"""Fifty times the bytes that ``SMALL`` allows, in few."""
+ZIPPED = gzip.compress(CHAINS_TEXT, mtime=0)
+SMALL = CallOptions(answer_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [
+        (ZIPPED, "gzip"),
+        (ZIPPED, "x-gzip, identity"),
+        (ZIPPED, "GZIP"),
+        (ZIPPED, ""),
+        (gzip.compress(ZIPPED), "gzip"),
+        (gzip.compress(CHAINS_TEXT[:9]) + gzip.compress(CHAINS_TEXT[9:]), "gzip"),
+        (ZIPPED + bytes(8), "gzip"),
+        (zlib.compress(CHAINS_TEXT), "deflate"),
+        (zlib.compress(CHAINS_TEXT)[2:-4], "deflate"),
+        (CHAINS_TEXT, "gzip"),
+        (CHAINS_TEXT, "deflate"),
+        (CHAINS_TEXT, "utf-8"),
+        (CHAINS_TEXT, "br"),
+    ],
+    ids=[
+        "gzip",
+        "x-gzip",
+        "upper case",
+        "no header",
+        "twice",
+        "members",
+        "padding",
+        "zlib",
+        "bare deflate",
+        "plain as gzip",
+        "plain as deflate",
+        "plain as a charset",
+        "plain as br",
+    ],
+)
+def test_answers_are_decompressed_by_their_bytes(raw: bytes, encoding: str) -> None:
+    chains, server = ask([answer(raw, headers={"Content-Encoding": encoding} if encoding else None)])
+    assert chains[0].id == "eth"
+    assert server.received[0].headers["accept-encoding"] == "gzip, deflate"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "how"),
+    [
+        (endless(), "too_large"),
+        (answer(BOMB, headers={"Content-Encoding": "gzip"}), "too_large"),
+        (answer(gzip.compress(BOMB), headers={"Content-Encoding": "gzip"}), "too_large"),
+        (answer(zlib.compress(bytes(5_000_000), 1), headers={"Content-Encoding": "deflate"}), "too_large"),
+        (answer(ZIPPED[:-12], headers={"Content-Encoding": "gzip"}), "closed"),
+        (answer(ZIPPED[:10] + b"\xff" * 20, headers={"Content-Encoding": "gzip"}), "corrupt"),
+        (answer(b"\x1b\x0b\x00\x80", headers={"Content-Encoding": "br"}), "encoding"),
+        (answer(b"\x28\xb5\x2f\xfd", headers={"Content-Encoding": "zstd"}), "encoding"),
+        (half(CHAINS), "closed"),
+        (sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"ff\r\nabc"), "closed"),
+    ],
+    ids=["endless", "bomb", "double bomb", "deflate bomb", "short gzip", "bad gzip", "br", "zstd", "half", "chunks"],
+)
+def test_broken_answers_keep_status_and_cause(trouble: Step, how: str) -> None:
+    failure, server = ask([trouble], attempts=5, options=SMALL)
+    assert isinstance(failure, errors.BrokenAnswer)
+    assert (failure.status, failure.broken, failure.maybe_charged) == (200, how, True)
+    assert len(server.received) == 2
+    if how == "too_large":
+        assert "0.1 MB" in failure.detail
+        assert "provider.answer_megabytes" in failure.detail
+
+
+@pytest.mark.parametrize("trouble", ["endless", "bomb"])
+def test_memory_for_one_answer_is_bounded(trouble: str) -> None:
+    step = endless() if trouble == "endless" else answer(gzip.compress(bytes(100_000_000), 1))
+    tracemalloc.start()
+    try:
+        ask([step], attempts=1, timeout=60.0, options=CallOptions(answer_bytes=4_000_000))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"hello\r\n",
+        b"<html>an answer of HTTP/0.9</html>",
+        b"\x15\x03\x01\x00\x02\x02\x16",
+        b"HTTP/99.9 777 \xff\xfe\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Y: z\r\n" * 100_000 + b"\r\n[]",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000,
+        b"",
+    ],
+    ids=["text", "0.9", "tls", "version", "negative", "lengths", "header", "headers", "100s", "nothing"],
+)
+def test_responses_that_are_not_http_may_have_been_charged(raw: bytes) -> None:
+    failure, server = ask([sends(raw)], attempts=5, timeout=3.0)
+    assert isinstance(failure, errors.Unreachable)
+    assert failure.maybe_charged
+    assert len(server.received) == 2
+    assert failure.detail.isprintable()
+    assert len(failure.detail) <= 300
+
+
+@pytest.mark.parametrize("status", [204, 205, 206])
+def test_empty_answers_with_a_success_status_are_broken(status: int) -> None:
+    failure, server = ask([answer(b"", status)])
+    assert isinstance(failure, errors.BrokenAnswer)
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 503])
+def test_an_error_with_a_broken_body_keeps_its_meaning(status: int) -> None:
+    bomb = answer(BOMB, status, {"Content-Encoding": "gzip"})
+    failure, _ = ask([bomb], options=SMALL)
+    assert failure.status == status
+    assert not failure.maybe_charged
+
+
+@pytest.mark.parametrize(
+    "detail", [None, 7, [], {}, [[1]], {"a": {"b": 1}}, [{"loc": 1}], "\x1b[31mred\x07\u202e\n", True]
+)
+def test_error_details_become_one_line_of_plain_text(detail: Any) -> None:
+    failure, _ = ask([error(422, detail=detail)])
+    assert isinstance(failure, errors.InvalidRequest)
+    assert str(failure).isprintable()
+
+
+def test_a_web_page_is_named_by_its_title() -> None:
+    page = b"<!doctype html><html><head><title>Access &amp; denied</title></head>" + b"<p>x</p>" * 10_000
+    failure, _ = ask([answer(page, 403)])
+    assert "a web page, 'Access & denied'" in str(failure)
+    assert "firewall" in str(failure)
+
+
+def test_a_map_without_a_score_is_read() -> None:
+    a_map, _ = ask([answer(token_map(score=None))], A_MAP)
+    assert a_map.metrics.scores.service_score is None
+
+
+def test_unknown_chains_relationship_types_and_fields_are_kept() -> None:
+    data = {
+        "total_value": 1,
+        "total_transfers": 1,
+        "first_date": 1,
+        "last_date": 2,
+        "token_key": {"chain": "brand-new-chain", "address": TOKEN},
+    }
+    relationships = [
+        {"from_address": "a", "to_address": "b", "data": data},
+        {"from_address": "a", "to_address": "b", "rel_type": "SHARED_DREAM", "data": {"depth": 3}},
+    ]
+    (known, unknown), _ = ask([answer(relationships)], SubgraphRequest(addresses=("a", "b")))
+    assert isinstance(known, GroupedTransfer)
+    assert known.data.token_key.chain == "brand-new-chain"
+    assert isinstance(unknown, UnknownRelationship)
+    assert (unknown.rel_type, unknown.data) == ("SHARED_DREAM", {"depth": 3})
+    chains, _ = ask([answer([*CHAINS, {"id": "newer", "name": "Newer", "colour": "red"}])])
+    assert chains[1].colour == "red"
+
+
+def test_amounts_are_exact() -> None:
+    amount = "123456789012345678901234567890.123456789012345678"
+    raw = f'[{{"address": "a", "holder_data": {{"amount": {amount}, "rank": 1, "share": 0.5}}}}]'.encode()
+    holders, _ = ask([answer(raw)], HoldersRequest(chain="eth", token_address=TOKEN, options=HoldersOptions(limit=80)))
+    assert holders[0].holder_data.amount == Decimal(amount)
+
+
+def test_address_metadata_is_read_alone_and_in_batches() -> None:
+    known = {"address": "a", "address_details": details(label="Alice")}
+    one, _ = ask([answer(known)], AddressMetadataRequest(address="a"))
+    many, _ = ask([answer([known])], AddressesMetadataRequest(addresses=("a",)))
+    assert one.address_details.label == many[0].address_details.label == "Alice"
+
+
+def test_concurrent_calls_are_limited() -> None:
+    under_way = most = 0
+    slow = answer(CHAINS, after=0.03)
+
+    async def step(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await slow(reader, writer)
+        under_way -= 1
+
+    async def work(client: ProviderClient, _: Misbehaving) -> None:
+        await asyncio.gather(*(client.ask(ChainsRequest()) for _ in range(12)))
+
+    talk([step], work, concurrency=3)
+    assert most == 3
+
+
+def test_a_call_can_be_cancelled() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> None:
+        call = asyncio.create_task(client.ask(ChainsRequest()))
+        await event(lambda: server.received)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert len(server.received) == 1
+
+    talk([silence()], work)
+
+
+def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = f"your headers were X-ApiKey: {KEY}"
+    steps = [
+        error(401, "invalid_key", echo),
+        error(422, detail=[{"loc": ["header"], "msg": echo}]),
+        error(503, "unavailable", echo, Retry_After="1000"),
+        answer(echo.encode(), 403),
+        answer(echo.encode()),
+        answer([{"id": "eth", KEY: 1}]),
+        reset(),
+        silence(),
+    ]
+
+    async def work(client: ProviderClient, _: Misbehaving) -> None:
+        shown = [
+            repr(client),
+            str(vars(client)),
+            repr(client._http and vars(client._http)),
+            repr(client._http and client._http._client.headers),
+        ]
+        for _step in range(len(steps)):
+            with pytest.raises(ProviderError) as caught:
+                await client.ask(ChainsRequest())
+            failure = caught.value
+            shown += [str(failure), repr(failure), repr(vars(failure)), "".join(traceback.format_exception(failure))]
+            assert failure.__cause__ is None
+            assert failure.__context__ is None
+        assert KEY not in "".join(shown)
+
+    talk(steps, work, attempts=1, timeout=0.3)
+    assert KEY not in "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+
+
+def test_the_key_is_removed_from_a_redirect_target() -> None:
+    failure, _ = ask([answer(b"", 301, {"Location": f"https://elsewhere.example/?{KEY}"})])
+    assert "https://elsewhere.example/?***" in str(failure)
+
+
+@pytest.mark.parametrize("key", ["with\nnewline", "clé", "nul\x00"])
+def test_a_key_that_fits_no_header_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ValueError, match="API key") as caught:
+        ProviderClient("https://provider.example", SecretStr(key))
+    assert key not in str(caught.value)
+
+
+def test_a_key_may_be_absent_or_end_in_a_newline() -> None:
+    async def sent(key: str | SecretStr | None) -> str | None:
+        async with Misbehaving([OK]) as server, ProviderClient(server.address, key) as client:
+            await client.ask(ChainsRequest())
+            return server.received[0].headers.get("x-apikey")
+
+    assert asyncio.run(sent(None)) is None
+    assert asyncio.run(sent(SecretStr(f"{KEY}\n"))) == KEY
+
+
+@pytest.mark.parametrize(
+    "address", ["", "provider.example", "ftp://provider.example", "http://", "https://me:word@provider.example", "::"]
+)
+def test_invalid_base_addresses_are_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="base address") as caught:
+        ProviderClient(address, KEY)
+    assert "word@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/v0", "/v0/"])
+def test_base_address_may_end_with_a_slash_or_v0(tail: str) -> None:
+    async def target() -> str:
+        async with Misbehaving([OK]) as server, ProviderClient(f"{server.address}/under{tail}", KEY) as client:
+            await client.ask(ChainsRequest())
+            return server.received[0].target
+
+    assert asyncio.run(target()) == "/under/v0/chains"
+
+
+def test_loopback_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    chains, _ = ask([OK])
+    assert chains[0].id == "eth"

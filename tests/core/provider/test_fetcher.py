@@ -1,0 +1,788 @@
+"""Fetches: no answer is paid twice, no paid answer is lost, and permanent failures stop the run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.contract.prices import CHAINS as CHAINS_PRICE
+from holderlake.core.contract.prices import MAP_BASE
+from holderlake.core.contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
+from holderlake.core.contract.rules import Rules
+from holderlake.core.provider import errors
+from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.provider.errors import ProviderError
+from holderlake.core.provider.fetcher import Counters, Provider
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.ledger.reports import Problem
+from holderlake.core.provider.plan_limits import VALID_FOR, PlanLimits
+from holderlake.core.storage.state import Where
+from holderlake.engine.catalog.rules import rules_in_force
+from tests.core.provider.conftest import as_text
+from tests.core.provider.credit_ledger import OneCallLedger
+from tests.core.provider.misbehaving import (
+    CHAINS,
+    Misbehaving,
+    Step,
+    answer,
+    details,
+    endless,
+    error,
+    half,
+    held,
+    reset,
+    silence,
+    token_map,
+)
+from tests.filling import spoil
+from tests.processes import PATIENCE, event, run
+
+AS_OF = datetime(2026, 11, 20)
+T = TypeVar("T")
+QUICK = CallOptions(rate_window=0.1)
+MAP = answer(token_map())
+OUR_MAP = answer(token_map(), headers={"X-Rules": "/v0/x/rules"})
+PER_MINUTE = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
+BILLED = answer(token_map(), headers={"X-Credits-Cost": "20.00", "X-Credits-Remaining": "975.00"})
+
+
+def a_map(number: int = 1, refresh: bool = False) -> MapRequest:
+    return MapRequest(chain="eth", token_address=f"0x{number:040x}", options=MapOptions(refresh=refresh))
+
+
+@dataclass
+class Stage:
+    """A provider on a scripted server, with its ledger and archive."""
+
+    provider: Provider
+    ledger: CreditLedger
+    archive: AnswerArchive
+    server: Misbehaving
+
+    def books(self) -> tuple[int, int]:
+        """Spent and reserved."""
+        totals = self.ledger.totals()
+        return totals.spent, totals.reserved
+
+    @property
+    def calls(self) -> int:
+        return len(self.server.received)
+
+
+def play(  # noqa: PLR0913
+    home: Path,
+    steps: list[Step],
+    work: Callable[[Stage], Awaitable[T]],
+    *,
+    per_run: int | None = None,
+    attempts: int = 3,
+    timeout: float = PATIENCE,
+    concurrency: int = 8,
+    options: CallOptions = QUICK,
+    where: Where | None = None,
+) -> T:
+    async def whole() -> T:
+        with CreditLedger(where or home / "ledger.db", per_run=per_run) as ledger:
+            async with (
+                Misbehaving(steps) as server,
+                ProviderClient(
+                    server.address,
+                    "key-0123456789",
+                    timeout=timeout,
+                    attempts=attempts,
+                    concurrency=concurrency,
+                    first_wait=0.01,
+                    options=options,
+                ) as client,
+            ):
+                archive = AnswerArchive(home / "archive")
+                plan_limits = PlanLimits(where or home / "ledger.db", "them", "key-0123456789")
+                provider = Provider(client, ledger, archive, "them", "run", plan_limits)
+                return await work(Stage(provider, ledger, archive, server))
+
+    return asyncio.run(whole())
+
+
+def failing(*kinds: type[ProviderError]) -> Any:
+    return pytest.raises(kinds)
+
+
+def test_an_answer_is_paid_once_and_then_read_from_the_archive(tmp_path: Path) -> None:
+    async def first(stage: Stage) -> None:
+        paid = await stage.provider.fetch(a_map(), AS_OF)
+        assert (paid.cost, paid.from_archive) == (2000, False)
+        assert paid.answer.metrics.scores.service_score == 51.5
+        again = await stage.provider.fetch(a_map(), AS_OF)
+        assert (again.cost, again.from_archive) == (0, True)
+        assert (again.answer, again.fetched_at, again.digest) == (paid.answer, paid.fetched_at, paid.digest)
+        assert stage.books() == (2000, 0)
+        assert stage.ledger.totals().credits_remaining == 97_500
+        assert stage.provider.counters == Counters(calls=1, credits=2000, archive_hits=1)
+
+    async def another_run(stage: Stage) -> None:
+        assert (await stage.provider.fetch(a_map(), AS_OF)).from_archive
+        assert stage.calls == 0
+
+    play(tmp_path, [BILLED], first)
+    play(tmp_path, [MAP], another_run)
+
+
+def test_without_a_cost_header_the_list_price_counts(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        assert (await stage.provider.fetch(a_map(), AS_OF)).cost == MAP_BASE
+        assert stage.books() == (MAP_BASE, 0)
+        (row,) = stage.ledger.report("token")
+        assert (row.name, row.calls) == (a_map().subject, 1)
+
+    play(tmp_path, [MAP], work)
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_a_refresh_fetches_again_and_replaces_the_archived_answer(tmp_path: Path, by_option: bool) -> None:
+    async def work(stage: Stage) -> None:
+        old = await stage.provider.fetch(a_map(), AS_OF)
+        new = await stage.provider.fetch(a_map(refresh=by_option), AS_OF, refresh=not by_option)
+        assert (new.from_archive, new.digest) == (False, old.digest)
+        assert (await stage.provider.fetch(a_map(), AS_OF)).answer.metrics.scores.service_score == 2
+        assert stage.calls == 2
+
+    play(tmp_path, [answer(token_map(1)), answer(token_map(2))], work)
+
+
+def test_different_instants_are_different_answers(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for as_of in (AS_OF, datetime(2026, 11, 21), "known 2026-11-21", None):
+            assert not (await stage.provider.fetch(ChainsRequest(), as_of)).from_archive
+
+    play(tmp_path, [answer(CHAINS)], work)
+
+
+def test_each_attempt_is_reserved_and_closed(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def work(stage: Stage) -> None:
+        async def look(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+            seen.append(stage.books())
+
+        stage.server.steps[:] = [both(look, error(500)), both(look, error(503)), both(look, MAP)]
+        await stage.provider.fetch(a_map(), AS_OF)
+        assert seen == [(0, MAP_BASE)] * 3
+        assert stage.books() == (MAP_BASE, 0)
+        (row,) = stage.ledger.report("endpoint")
+        assert (row.calls, row.uncharged_calls) == (1, 2)
+        assert stage.provider.counters.calls == 3
+
+    play(tmp_path, [MAP], work)
+
+
+def both(one: Step, other: Step) -> Step:
+    async def step(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await one(reader, writer)
+        await other(reader, writer)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "counted", "timeout"),
+    [
+        (error(404, "no_holders"), errors.NoHolders, 0, PATIENCE),
+        (error(400, "unsupported_token"), errors.UnsupportedToken, 0, PATIENCE),
+        (error(422), errors.InvalidRequest, 0, PATIENCE),
+        (error(500), errors.Unavailable, 0, PATIENCE),
+        (error(504), errors.Unavailable, MAP_BASE, PATIENCE),
+        (reset(), errors.Unreachable, MAP_BASE, PATIENCE),
+        (half(token_map()), errors.Unreachable, MAP_BASE, PATIENCE),
+        (silence(), errors.Unreachable, MAP_BASE, 1.0),
+    ],
+    ids=["404", "400", "422", "500", "504", "reset", "half", "silence"],
+)
+def test_only_calls_that_may_have_been_charged_count(
+    tmp_path: Path, trouble: Step, kind: type[ProviderError], counted: int, timeout: float
+) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(kind):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (0, counted)
+        assert stage.archive.size().answers == 0
+        # Other fetches do not fail.
+        stage.server.steps[:] = [MAP]
+        await stage.provider.fetch(a_map(2), AS_OF)
+
+    play(tmp_path, [trouble], work, attempts=1, timeout=timeout)
+
+
+def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.BudgetExceeded):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (0, 2 * MAP_BASE)
+        assert stage.calls == 2
+
+    many = CallOptions(charged_repeats=4)
+    play(tmp_path, [reset()], work, attempts=5, per_run=2 * MAP_BASE, options=many)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "problem"),
+    [
+        (reset(), "reset"),
+        (half(token_map()), "closed"),
+        (silence(), "timeout"),
+        (error(504), "gateway"),
+        (endless(), "too_large"),
+        (answer(b"\x83 brotli", headers={"Content-Encoding": "br"}), "encoding"),
+    ],
+    ids=["reset", "half", "silence", "504", "endless", "brotli"],
+)
+def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trouble: Step, problem: str) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.TransientError) as caught:
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert caught.value.maybe_charged
+        assert stage.calls == 2
+        assert stage.ledger.problems() == [Problem(problem, 2, 0, 2 * MAP_BASE)]
+        assert stage.provider.counters.broken == 2
+
+    timeout = 0.5 if problem == "timeout" else PATIENCE
+    play(tmp_path, [trouble], work, attempts=5, timeout=timeout, options=CallOptions(answer_bytes=100_000))
+
+
+def test_the_cost_header_of_a_broken_answer_is_settled(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.BrokenAnswer):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (1_500, 0)
+        assert stage.ledger.problems() == [Problem("closed", 1, 1_500, 0)]
+
+    play(tmp_path, [half(token_map(), {"X-Credits-Cost": "15.00"})], work, attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (half(token_map()), "A proxy or firewall"),
+        (silence(), r"provider\.timeout_seconds"),
+        (endless(), r"provider\.answer_megabytes"),
+        (error(504), "gateway"),
+        (answer(b"<html><title>Sign in</title>"), r"provider\.url"),
+        (answer(b" "), "were empty"),
+        (answer({"detail": "upstream failed", "code": 17}), "error messages"),
+    ],
+    ids=["half", "silence", "endless", "504", "page", "empty", "error"],
+)
+def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step, words: str) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.AnswersBreak) as caught:
+            for number in range(30):
+                with suppress(errors.TransientError):
+                    await stage.provider.fetch(a_map(number), AS_OF)
+        assert re.search(words, str(caught.value))
+        assert "125.00 credits" in str(caught.value)
+        assert stage.calls == 5
+
+    timeout = 0.5 if "timeout" in words else PATIENCE
+    play(tmp_path, [trouble], work, timeout=timeout, options=CallOptions(answer_bytes=100_000))
+
+
+def test_broken_answers_among_good_ones_do_not_stop_the_run(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for number in range(10):
+            await stage.provider.fetch(a_map(number), AS_OF)
+        assert stage.calls == 20
+
+    play(tmp_path, [half(token_map()), MAP] * 10, work)
+
+
+@pytest.mark.parametrize("cost", ["9" * 30, "9e16", "90000000000000000", "-1.00", "NaN", "much", "9" * 5_000])
+def test_an_implausible_cost_is_ignored_with_a_warning(
+    tmp_path: Path, cost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(stage: Stage) -> None:
+        for number in range(3):
+            await stage.provider.fetch(a_map(number), AS_OF)
+        assert stage.books() == (3 * MAP_BASE, 0)
+        assert stage.ledger.problems() == [Problem("implausible_cost", 3, 3 * MAP_BASE, 0)]
+        assert stage.ledger.totals().credits_remaining is None
+
+    play(tmp_path, [answer(token_map(), headers={"X-Credits-Cost": cost, "X-Credits-Remaining": cost})], work)
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert cost[:30] in warning
+    assert "list price of 25.00 credits" in warning
+
+
+def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.calls == 7
+        assert stage.books() == (MAP_BASE, 0)
+
+    play(tmp_path, [PER_MINUTE] * 6 + [MAP], work, attempts=2, options=CallOptions(rate_window=10.0))
+
+
+def test_a_persisting_rate_limit_is_reported(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(
+            errors.RateLimitPersists,
+        ) as caught:
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert "10000 per 1 minute" in str(caught.value)
+        assert "not used-up credits" in str(caught.value)
+        assert stage.calls >= 2
+        assert stage.books() == (0, 0)
+        calls = stage.calls
+        with failing(errors.RateLimitPersists):
+            await stage.provider.fetch(a_map(2), AS_OF)
+        assert stage.calls == calls
+
+    play(tmp_path, [PER_MINUTE], work)
+
+
+def test_an_unclear_429_for_two_rate_windows_means_used_up_credits(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.CreditsExhausted) as caught:
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert "the credits seem to be used up" in str(caught.value)
+        assert stage.calls >= 2
+
+    play(tmp_path, [error(429, detail="Too Many Requests")], work)
+
+
+def test_an_unclear_429_that_passes_costs_nothing(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (MAP_BASE, 0)
+
+    unclear = error(429, detail="Too Many Requests")
+    play(tmp_path, [unclear, unclear, MAP], work, attempts=1, options=CallOptions(rate_window=10.0))
+
+
+CHARGED = {"X-Credits-Cost": "25.00"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "headers"),
+    [(b"<html>", CHARGED), (b'{"metadata": ', CHARGED), (b'{"metrics": NaN}', {}), (b"[]", {})],
+    ids=["html", "truncated", "nan", "shape"],
+)
+def test_a_charged_unreadable_answer_is_archived_and_not_paid_again(
+    tmp_path: Path, raw: bytes, headers: dict[str, str]
+) -> None:
+    async def work(stage: Stage) -> None:
+        for _ in range(2):
+            with failing(errors.MalformedAnswer) as caught:
+                _ = (await stage.provider.fetch(a_map(), AS_OF)).answer
+        assert caught.value.answer_hash in str(caught.value)
+        kept = stage.archive.get(caught.value.digest)
+        assert kept is not None
+        assert (kept.raw, kept.sha256) == (raw, caught.value.answer_hash)
+        assert stage.calls == 1
+        assert stage.books() == (MAP_BASE, 0)
+        stage.server.steps[:] = [MAP]
+        assert (await stage.provider.fetch(a_map(), AS_OF, refresh=True)).answer.clusters == []
+
+    play(tmp_path, [answer(raw, headers=headers)], work)
+
+
+@pytest.mark.parametrize(
+    ("headers", "books"), [({}, (MAP_BASE, MAP_BASE)), ({"X-Credits-Cost": "0"}, (MAP_BASE, 0))], ids=["none", "zero"]
+)
+@pytest.mark.parametrize("raw", [b"<html>", b"", b'{"metadata": ', b'{"detail": "upstream failed"}'])
+def test_an_uncharged_body_that_is_no_answer_is_requested_again(
+    tmp_path: Path, raw: bytes, headers: dict[str, str], books: tuple[int, int]
+) -> None:
+    async def work(stage: Stage) -> None:
+        response = await stage.provider.fetch(a_map(), AS_OF)
+        assert (stage.calls, response.answer.clusters) == (2, [])
+        assert stage.books() == books
+        assert [stored.sha256 for stored in stage.archive.stored()] == [response.sha256]
+
+    play(tmp_path, [answer(raw, headers=headers), MAP], work)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [(error(429, "credits_exhausted"), errors.CreditsExhausted), (error(401, "invalid_key"), errors.InvalidKey)],
+)
+def test_other_fetches_stop_without_credits_or_valid_key(
+    tmp_path: Path, trouble: Step, kind: type[ProviderError]
+) -> None:
+    async def work(stage: Stage) -> None:
+        kept = await stage.provider.fetch(ChainsRequest(), AS_OF)
+        outcomes = await asyncio.gather(
+            *(stage.provider.fetch(a_map(number), AS_OF) for number in range(50)), return_exceptions=True
+        )
+        assert {type(outcome) for outcome in outcomes} == {kind}
+        assert stage.calls <= 1 + 2
+        assert stage.books() == (CHAINS_PRICE, 0)
+        assert (await stage.provider.fetch(ChainsRequest(), AS_OF)).digest == kept.digest, "what is kept is still given"
+
+    play(tmp_path, [answer(CHAINS), trouble], work, concurrency=2)
+
+
+def test_the_ceiling_stops_other_fetches_without_a_call(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        outcomes = await asyncio.gather(
+            *(stage.provider.fetch(a_map(number), AS_OF) for number in range(20)), return_exceptions=True
+        )
+        refused = [outcome for outcome in outcomes if isinstance(outcome, errors.BudgetExceeded)]
+        assert (stage.calls, len(refused)) == (3, 17)
+        assert stage.books() == (3 * MAP_BASE, 0)
+
+    play(tmp_path, [MAP], work, per_run=3 * MAP_BASE + 1)
+
+
+def test_a_plan_that_lacks_an_endpoint_stops_that_endpoint_only(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for address in ("a", "b"):
+            with failing(errors.PlanRequired):
+                await stage.provider.fetch(AddressMetadataRequest(address=address), AS_OF)
+        assert stage.calls == 1
+        await stage.provider.fetch(a_map(), AS_OF)
+
+    play(tmp_path, [error(403, "plan_required"), MAP], work)
+
+
+@pytest.mark.parametrize("trouble", [error(403), answer(b"<html><title>Blocked</title>", 403), error(307)])
+def test_a_403_or_a_redirect_stops_everything_like_a_401(tmp_path: Path, trouble: Step) -> None:
+    async def work(stage: Stage) -> None:
+        for number in range(3):
+            with failing(errors.Forbidden, errors.Redirected):
+                await stage.provider.fetch(a_map(number), AS_OF)
+        assert (stage.calls, stage.books()) == (1, (0, 0))
+
+    play(tmp_path, [trouble], work)
+
+
+def test_a_plan_limit_is_remembered_until_the_endpoint_answers(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        request = AddressMetadataRequest(address="a")
+        with failing(errors.PlanRequired):
+            await stage.provider.fetch(request, AS_OF)
+        known = PlanLimits(tmp_path / "ledger.db", "them", "key-0123456789").limits
+        assert [(one.endpoint, one.reason) for one in known.values()] == [("address_metadata", "words")]
+        assert not PlanLimits(tmp_path / "ledger.db", "them", "another key").limits
+        again = Provider(stage.provider._client, stage.ledger, stage.archive, "them", "2", stage.provider._plan_limits)
+        await again.fetch(request, AS_OF)
+        assert not PlanLimits(tmp_path / "ledger.db", "them", "key-0123456789").limits
+
+    play(tmp_path, [error(403), answer({"address": "a", "address_details": details()})], work)
+    assert b"key-0123456789" not in (tmp_path / "ledger.db").read_bytes()
+
+
+def test_a_plan_limit_expires_after_a_week(tmp_path: Path) -> None:
+    path, then = tmp_path / "ledger.db", datetime(2026, 11, 1)
+    PlanLimits(path, "them", "key", lambda: then).refused("address_metadata", "custom plans only")
+    assert PlanLimits(path, "them", "key", lambda: then + VALID_FOR - timedelta(seconds=1)).limits
+    assert not PlanLimits(path, "them", "key", lambda: then + VALID_FOR).limits
+
+
+def test_an_unreachable_provider_costs_nothing_and_stops_the_run(tmp_path: Path) -> None:
+    async def work() -> None:
+        with CreditLedger(tmp_path / "ledger.db") as ledger, socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+            async with ProviderClient(address, None, attempts=2, first_wait=0.2) as client:
+                provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
+                with failing(errors.Unreachable):
+                    await provider.fetch(a_map(), AS_OF)
+                with failing(errors.Unreachable):
+                    await provider.fetch(a_map(2), AS_OF)
+            assert provider.counters.calls == 2, "the second fetch asks nothing"
+            totals = ledger.totals()
+            assert (totals.spent, totals.reserved) == (0, 0)
+
+    asyncio.run(work())
+
+
+def test_identical_concurrent_fetches_make_one_call(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        fetched = await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF) for _ in range(10)))
+        assert stage.calls == 1
+        assert sum(one.cost for one in fetched) == MAP_BASE
+        assert sum(not one.from_archive for one in fetched) == 1
+        assert stage.provider.counters == Counters(calls=1, credits=MAP_BASE, archive_hits=9)
+        await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF, refresh=True) for _ in range(10)))
+        assert stage.calls == 2
+
+    play(tmp_path, [answer(token_map(), after=0.05)], work)
+
+
+def test_identical_concurrent_fetches_fail_together(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        outcomes = await asyncio.gather(
+            *(stage.provider.fetch(a_map(), AS_OF) for _ in range(10)), return_exceptions=True
+        )
+        assert {type(outcome) for outcome in outcomes} == {errors.NoHolders}
+        assert stage.calls == 1
+        with failing(errors.NoHolders):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.calls == 2, "asked again later, there may be holders"
+
+    play(tmp_path, [error(404, "no_holders")], work)
+
+
+@pytest.mark.parametrize(
+    ("first_step", "calls", "reserved", "timeout"),
+    [(answer(token_map(), after=0.1), 1, 0, PATIENCE), (silence(), 2, MAP_BASE, 1.0)],
+    ids=["answered", "unanswered"],
+)
+def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
+    tmp_path: Path, first_step: Step, calls: int, reserved: int, timeout: float
+) -> None:
+    async def work(stage: Stage) -> None:
+        first = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        second = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        await event(lambda: stage.calls)
+        first.cancel()
+        assert (await second).answer.clusters == []
+        assert first.cancelled()
+        assert stage.calls == calls
+        assert stage.books() == (MAP_BASE, reserved)
+
+    play(tmp_path, [first_step, MAP], work, timeout=timeout)
+
+
+@given(pause=st.floats(0, 0.06))
+@settings(max_examples=15, deadline=None)
+def test_a_cancellation_never_loses_a_paid_answer(pause: float) -> None:
+    async def work(stage: Stage) -> None:
+        task = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        await asyncio.sleep(pause)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        paid = MAP_BASE if stage.calls else 0
+        assert stage.books() == (paid, 0)
+        assert stage.archive.size().answers == stage.calls
+
+    with TemporaryDirectory() as home:
+        play(Path(home), [answer(token_map(), after=0.02)], work)
+
+
+def test_paid_answers_are_archived_after_another_fetch_failed(tmp_path: Path) -> None:
+    """``gather`` raises the first failure, and its caller leaves while the other calls are under way."""
+
+    async def work(stage: Stage) -> None:
+        async with ProviderClient(stage.server.address, None, concurrency=4) as client:
+            provider = Provider(client, stage.ledger, stage.archive, "them", "run")
+            with failing(errors.CreditsExhausted):
+                await asyncio.gather(*(provider.fetch(a_map(number), AS_OF) for number in range(8)))
+        assert stage.calls == 4
+        assert stage.archive.size().answers == 3
+        assert stage.books() == (3 * MAP_BASE, 0)
+        await asyncio.sleep(0.05)
+        assert stage.calls == 4
+
+    slow = answer(token_map(), after=0.2)
+    play(tmp_path, [slow, slow, slow, error(429, "credits_exhausted")], work)
+
+
+def test_a_closed_client_sends_nothing(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        async with ProviderClient(stage.server.address, None, attempts=1) as client:
+            provider = Provider(client, stage.ledger, stage.archive, "them", "run")
+        with failing(errors.Unreachable):
+            await provider.fetch(a_map(), AS_OF)
+        assert (stage.calls, stage.books()) == (0, (0, 0))
+
+    play(tmp_path, [MAP], work)
+
+
+def test_retry_after_pauses_all_processes_of_the_host(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> float:
+        with failing(errors.RateLimitPersists):
+            await stage.provider.fetch(a_map(), AS_OF)
+        with OneCallLedger(tmp_path / "ledger.db") as another_process:
+            return another_process.next_turn(600)
+
+    quick = CallOptions(rate_window=0.0)
+    assert 100 < play(tmp_path, [error(429, "rate_limited", Retry_After="250")], work, options=quick) <= 251
+
+
+PAY_AND_DIE = """
+import asyncio, os, sys
+from datetime import datetime
+from holderlake.core.contract.requests import MapRequest
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.provider.ledger.entries import Settle
+from holderlake.core.provider.client import ProviderClient
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.fetcher import Provider
+from tests.core.provider.conftest import place_of
+
+where, home, address, moment = sys.argv[1:]
+
+class DiesBeforeSettling(CreditLedger):
+    def apply(self, bookings):
+        if any(isinstance(booking, Settle) for booking in bookings):
+            os.kill(os.getpid(), 9)
+        return super().apply(bookings)
+
+class DiesBeforeKeeping(AnswerArchive):
+    def put_all(self, arrived):
+        os.kill(os.getpid(), 9)
+
+class DiesBeforeSending(ProviderClient):
+    async def exchange(self, request):
+        os.kill(os.getpid(), 9)
+
+async def main():
+    ledger = (DiesBeforeSettling if moment == "settling" else CreditLedger)(place_of(where))
+    archive = (DiesBeforeKeeping if moment == "keeping" else AnswerArchive)(home + "/archive")
+    async with (DiesBeforeSending if moment == "sending" else ProviderClient)(address, None) as client:
+        request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
+        await Provider(client, ledger, archive, "them", "run").fetch(request, datetime(2026, 11, 20))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize(("moment", "calls", "calls_after"), [("sending", 0, 1), ("keeping", 1, 1), ("settling", 1, 0)])
+def test_a_killed_process_never_counts_too_little(
+    where: Where, tmp_path: Path, moment: str, calls: int, calls_after: int
+) -> None:
+    async def work(stage: Stage) -> None:
+        arguments = [as_text(where), str(tmp_path), stage.server.address, moment]
+        died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments)
+        assert died.returncode == -signal.SIGKILL
+        assert stage.calls == calls
+        assert stage.books() == (0, MAP_BASE)
+        fetched = await stage.provider.fetch(a_map(), AS_OF)
+        assert fetched.from_archive is (calls_after == 0)
+        assert stage.calls == calls + calls_after
+        assert sum(stage.books()) == MAP_BASE * (1 + calls_after)
+
+    play(tmp_path, [MAP], work, where=where)
+
+
+def test_an_unwritable_archive_stops_the_run_before_more_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def work(stage: Stage) -> None:
+        monkeypatch.setattr(os, "fsync", full)
+        for number in range(3):
+            with failing(errors.AnswerNotKept):
+                await stage.provider.fetch(a_map(number), AS_OF)
+        assert stage.calls == 1
+        assert stage.books() == (0, MAP_BASE)
+
+    play(tmp_path, [MAP], work)
+
+
+def test_a_damaged_answer_is_fetched_again(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.provider.fetch(a_map(), AS_OF)
+        spoil(stage.archive, next(stage.archive.stored()))
+        assert not (await stage.provider.fetch(a_map(), AS_OF)).from_archive
+        assert stage.books() == (2 * MAP_BASE, 0)
+
+    play(tmp_path, [MAP], work)
+
+
+def test_concurrent_runs_share_one_paid_answer(tmp_path: Path) -> None:
+    """The second waits for its turn to ask; by then the answer is there."""
+
+    async def work(stage: Stage) -> None:
+        async with ProviderClient(stage.server.address, None, concurrency=1) as client:
+            other = Provider(client, stage.ledger, stage.archive, "them", "other run")
+            first_in_line = asyncio.create_task(other.fetch(a_map(2), AS_OF))
+            await event(lambda: stage.calls)
+            second_in_line = asyncio.create_task(other.fetch(a_map(), AS_OF))
+            await asyncio.sleep(0.02)  # it waits for its turn
+            await stage.provider.fetch(a_map(), AS_OF)
+            is_paid.set()
+            await first_in_line
+            assert (await second_in_line).from_archive
+            assert stage.calls == 2
+
+    is_paid = asyncio.Event()
+    play(tmp_path, [held(MAP, is_paid), MAP], work)
+
+
+def test_all_processes_of_a_host_keep_within_the_rate(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        clients = [ProviderClient(stage.server.address, None, rate_per_minute=1200, concurrency=4) for _ in range(2)]
+        start = time.monotonic()
+        async with clients[0], clients[1]:
+            providers = [
+                Provider(client, stage.ledger, stage.archive, str(number), "run")
+                for number, client in enumerate(clients)
+            ]
+            await asyncio.gather(*(one.fetch(a_map(number), AS_OF) for number in range(6) for one in providers))
+        assert time.monotonic() - start >= 11 * 60 / 1200
+
+    play(tmp_path, [MAP], work)
+
+
+def test_details_are_read(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        fetched = await stage.provider.fetch(AddressMetadataRequest(address="a"), None)
+        assert fetched.answer.address_details.label == "Alice"
+
+    play(tmp_path, [answer({"address": "a", "address_details": details(label="Alice")})], work)
+
+
+# ------------------------------------------------------------------------ rules of maps
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        answer({"hello": "world"}),
+        answer([1, 2]),
+        error(403, detail="Forbidden"),
+        error(404),
+        reset(),
+        answer({**rules_in_force(Rules()), "time_allowed": ["0x" + "1" * 200_000]}),
+    ],
+)
+def test_invalid_rules_are_ignored(tmp_path: Path, other: Step) -> None:
+    async def work(stage: Stage) -> tuple[str | None, bool]:
+        await stage.provider.fetch(a_map(), AS_OF)
+        return await stage.provider.rules(), bool((await stage.provider.fetch(a_map(2), AS_OF)).raw)
+
+    assert play(tmp_path, [OUR_MAP, other, MAP], work) == (None, True)
+
+
+def test_published_rules_are_stored(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> str | None:
+        await stage.provider.fetch(a_map(), AS_OF)
+        return await stage.provider.rules()
+
+    assert json.loads(play(tmp_path, [OUR_MAP, answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
+
+
+def test_rules_are_asked_for_if_another_host_fetched_all_answers(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> str | None:
+        return await stage.provider.rules()
+
+    assert json.loads(play(tmp_path, [answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
+
+
+def test_a_provider_that_names_no_rules_is_not_asked_for_them(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> tuple[str | None, int]:
+        await stage.provider.fetch(a_map(), AS_OF)
+        return await stage.provider.rules(), stage.calls
+
+    assert play(tmp_path, [MAP], work) == (None, 1)

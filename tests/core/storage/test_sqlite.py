@@ -1,0 +1,39 @@
+"""SQLite files of a home: who can read them, and who waits."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.storage.sqlite import Database
+from holderlake.service.billing.keys import KeyStore
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_only_their_owner_can_read_ledger_and_keys(tmp_path: Path) -> None:
+    with CreditLedger(tmp_path / "ledger.sqlite"), KeyStore(tmp_path / "keys.sqlite") as keys:
+        keys.create("a caller", 100)
+        files = sorted(tmp_path.rglob("*.sqlite*"))
+        assert {"ledger.sqlite", "ledger.sqlite-wal", "keys.sqlite"} <= {file.name for file in files}
+        assert {"keys.sqlite-wal", "keys.sqlite-shm", "ledger.sqlite-shm"} <= {file.name for file in files}
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_readers_do_not_wait_for_the_writer_of_their_process(tmp_path: Path) -> None:
+    database = Database(tmp_path / "state.sqlite", ["CREATE TABLE IF NOT EXISTS calls (name TEXT)"], "NORMAL")
+    with closing(database), database.transaction() as db:
+        db.execute("INSERT INTO calls VALUES ('one')")
+        assert database.rows("SELECT name FROM calls") == []

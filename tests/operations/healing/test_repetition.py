@@ -1,0 +1,191 @@
+"""Scheduled days that failed or were missed are fetched by the sensor, in real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
+from typing import Any
+
+import pytest
+from dagster import DagsterInstance, RunRequest, SkipReason, build_schedule_context, build_sensor_context
+
+from holderlake.core.contract.times import utc_now
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.core.workspace import Workspace
+from holderlake.dagster.launch import ingest_day
+from holderlake.operations.healing.expected import record_tick
+from holderlake.operations.healing.missing import missing_days
+from pipelines.definitions import build_defs
+from tests.filling import MakeWorkspace, fill
+
+CHAIN = "solana"
+DAY = timedelta(days=1)
+TODAY = datetime.combine(
+    utc_now() - timedelta(minutes=10), time()
+)  # until 00:10 the day before: the tick at 00:05 must be past
+YESTERDAY = TODAY - DAY
+UNKNOWN = "So11111111111111111111111111111111111111112"
+
+
+class Pipeline:
+    """The definitions of a workspace: tick the schedule and the sensors, and execute the runs that they request."""
+
+    def __init__(self, workspace: Workspace, instance: DagsterInstance) -> None:
+        self.workspace, self.instance = workspace, instance
+        self.defs = build_defs(workspace)
+        self.cursors: dict[str, str | None] = {}
+
+    def schedule(self, tick: datetime) -> list[Any]:
+        with build_schedule_context(
+            instance=self.instance,
+            scheduled_execution_time=tick,
+            repository_def=self.defs.get_repository_def(),
+            resources={"workspace": self.workspace},
+        ) as context:
+            data = self.defs.resolve_schedule_def("daily").evaluate_tick(context)
+        return self.execute(data.run_requests or []) or [data.skip_message]
+
+    def notify(self) -> None:
+        """Tick the sensor that sends notices."""
+        with build_sensor_context(instance=self.instance, resources={"workspace": self.workspace}) as context:
+            self.defs.resolve_sensor_def("notices").evaluate_tick(context)
+
+    def sensor(self, name: str) -> list[Any]:
+        """Return the results of the runs that a sensor requests, or the reason why it requests none."""
+        with build_sensor_context(
+            instance=self.instance, cursor=self.cursors.get(name), resources={"workspace": self.workspace}
+        ) as context:
+            found = self.defs.resolve_sensor_def(name)(context)
+            found = [found] if isinstance(found, SkipReason) else list(found)
+            self.cursors[name] = context.cursor
+        reasons = [one.skip_message for one in found if isinstance(one, SkipReason)]
+        return self.execute([one for one in found if isinstance(one, RunRequest)]) or reasons
+
+    def execute(self, requests: list[RunRequest]) -> list[tuple[str, bool]]:
+        return [(str(one.partition_key), self._run(one)) for one in requests]
+
+    def _run(self, request: RunRequest) -> bool:
+        job = self.defs.resolve_job_def(request.job_name or "ingest")
+        config, key = dict(request.run_config), request.partition_key
+        return job.execute_in_process(config, self.instance, key, tags=dict(request.tags), raise_on_error=False).success
+
+
+Make = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def pipeline(make_workspace: MakeWorkspace, instance: DagsterInstance) -> Make:
+    """Return a function that opens the pipeline of one chain with one token, at a time after now."""
+    tokens = make_workspace().settings.watchlist[CHAIN]
+
+    def opened(later: timedelta = timedelta(0), count: int = 1, **options: Any) -> Pipeline:
+        options = {"maps": {"use_time_nodes": False}} | options
+        workspace = make_workspace(watchlist={CHAIN: tokens[:count]}, **options)
+        workspace.now = lambda: utc_now() + later
+        return Pipeline(workspace, instance)
+
+    return opened
+
+
+def _expect(pipeline: Pipeline, *days: datetime) -> None:
+    for day in days:
+        record_tick(pipeline.workspace, day - timedelta(minutes=5), day + timedelta(minutes=5))
+
+
+def _key(day: datetime) -> str:
+    return f"{CHAIN}|{day:%Y-%m-%d}"
+
+
+def _covered(pipeline: Pipeline, day: datetime) -> set[str]:
+    return {one.family for one in pipeline.workspace.lake.manifests(chain=CHAIN, as_of=day) if one.covered}
+
+
+def test_a_scheduled_day_that_failed_is_fetched_later(pipeline: Make) -> None:
+    down = pipeline(secret="hl_00000000_wrong")
+    assert down.schedule(TODAY + timedelta(minutes=5)) == [(_key(TODAY), False)]
+    assert down.sensor("healing") == ["1 day waits for another attempt, 0 given up"]
+    later = pipeline(timedelta(minutes=16))
+    assert later.sensor("healing") == [(_key(TODAY), True)]
+    assert _covered(later, TODAY) >= {"chains", "tokens", "holders", "maps"}
+    spent = later.workspace.ledger.totals().spent
+    assert later.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
+    assert later.workspace.ledger.totals().spent == spent > 0
+
+
+def test_a_day_whose_tick_was_missed_is_fetched(pipeline: Make) -> None:
+    late = pipeline()
+    _expect(late, YESTERDAY - DAY)
+    late.schedule(TODAY + timedelta(minutes=5))
+    assert late.sensor("healing") == [(_key(YESTERDAY), True), (_key(YESTERDAY - DAY), True)]
+    assert _covered(late, YESTERDAY) == _covered(late, TODAY) != set()
+
+
+def test_nothing_is_fetched_before_the_first_tick(pipeline: Make) -> None:
+    assert pipeline().sensor("healing") == ["the schedule has not run yet"]
+
+
+def test_a_new_token_is_not_fetched_for_days_that_were_complete(pipeline: Make) -> None:
+    before = pipeline()
+    _expect(before, YESTERDAY)
+    assert before.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert pipeline(count=2).sensor("healing") == ["0 days wait for another attempt, 0 given up"]
+
+
+def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace) -> None:
+    tokens = make_workspace().settings.watchlist[CHAIN]
+    workspace = make_workspace(watchlist={CHAIN: tokens[:2]})
+    fill(workspace, HOLDERS, CHAIN, YESTERDAY, only=tokens[:1])
+    key, asked = (CHAIN, YESTERDAY.date()), {CHAIN: [YESTERDAY]}
+
+    def families(succeeded: bool) -> list[str]:
+        return [name for one in missing_days(workspace, asked, {key: succeeded}) for name in one.families]
+
+    assert "holders" in families(False)
+    assert "maps" in families(True)
+    assert "holders" not in families(True)
+
+
+def test_a_day_that_was_deleted_is_fetched_again(pipeline: Make) -> None:
+    daily = pipeline()
+    _expect(daily, YESTERDAY)
+    assert daily.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert daily.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
+    for manifest in [*daily.workspace.lake.manifest_paths()]:
+        manifest.unlink()
+    daily.workspace.now = lambda: utc_now() + timedelta(minutes=61)  # after the wait that follows a repetition
+    assert daily.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert "holders" in _covered(daily, YESTERDAY)
+
+
+def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) -> None:
+    late = pipeline(timedelta(minutes=16), count=2)
+    _expect(late, YESTERDAY)
+    workspace = late.workspace
+    ingest_day(workspace, late.instance, CHAIN, [YESTERDAY], tokens=workspace.settings.watchlist[CHAIN][:1])
+    assert late.sensor("healing") == [(_key(YESTERDAY), True)]
+    manifest = workspace.lake.manifest("holders", CHAIN, YESTERDAY)
+    assert manifest is not None
+    assert manifest.covered == set(workspace.settings.watchlist[CHAIN])
+
+
+def test_a_token_that_the_provider_does_not_know_is_not_repeated(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    pipeline = Pipeline(make_workspace(watchlist={CHAIN: [UNKNOWN]}), instance)
+    _expect(pipeline, YESTERDAY)
+    assert pipeline.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert {row["code"] for row in pipeline.workspace.lake.read("failures").to_pylist()} >= {"unknown_token"}
+    assert pipeline.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
+
+
+def test_a_given_up_day_is_reported_once_with_its_name(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = Pipeline(make_workspace(watchlist={"unknown": ["token"]}, healing={"attempts": 1}), instance)
+    _expect(pipeline, YESTERDAY)
+    assert pipeline.sensor("healing") == [(f"unknown|{YESTERDAY:%Y-%m-%d}", True)]
+    for _ in range(2):
+        assert pipeline.sensor("healing") == ["0 days wait for another attempt, 1 given up"]
+        pipeline.notify()
+    (record,) = [one for one in caplog.records if one.name == "holderlake.operations.alerts"]
+    assert f"unknown {YESTERDAY:%Y-%m-%d} lacks tokens, holders, maps" in record.getMessage()

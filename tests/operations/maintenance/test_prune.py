@@ -1,0 +1,73 @@
+"""Pruning of the archive: only old answers of committed partitions without failures, and its size."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from holderlake.cli.main import app
+from holderlake.core.contract.exact_json import MalformedAnswer
+from holderlake.core.ingest.streams.chains import CHAINS
+from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.operations.maintenance.prune import prunable, prune, shares
+from holderlake.operations.maintenance.rebuild import rebuild
+from tests.filling import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+NOW = timedelta(0)
+
+
+def unread(*_: Any) -> Any:
+    raise MalformedAnswer("our decoder is wrong")
+
+
+def test_answers_are_listed_by_endpoint_and_month(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    fill(workspace, CHAINS, "eth", MAY)
+    fill(workspace, CHAINS, "eth", MAY, refresh=True)
+    found = {share.endpoint: (share.answers, share.superseded) for share in shares(workspace.archive)}
+    assert found == {"GET tokens/holders": (len(workspace.settings.watchlist["eth"]), 0), "GET chains": (2, 1)}
+
+
+def test_only_old_answers_of_committed_partitions_are_prunable(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    answers = workspace.archive.size().answers
+    assert prunable(workspace, timedelta(days=1)).answers == []
+    found = prunable(workspace, NOW)
+    assert (len(found.answers), found.partitions) == (answers, ["holders eth 20260501T000000Z"])
+    workspace.settings.lake_folder.rename(workspace.settings.home / "elsewhere")
+    assert prunable(workspace, NOW).answers == []
+
+
+def test_an_answer_of_a_failure_is_kept(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
+    assert prunable(workspace, NOW).answers == []
+
+
+def test_a_rebuild_after_pruning_copies_rows_from_the_lake(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    before = workspace.lake.read("holders")
+    prune(workspace.archive, prunable(workspace, NOW))
+    assert workspace.archive.size().answers == 0
+    report = rebuild(workspace)
+    assert all(one.kept for one in report.missing)
+    assert workspace.lake.read("holders") == before
+
+
+def test_the_command_shows_the_size_of_the_archive(
+    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
+    shown = json.loads(CliRunner().invoke(app, ["home", "archive", "--json"]).output)
+    assert shown["answers"] == workspace.archive.size().answers > 0

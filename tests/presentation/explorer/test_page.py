@@ -1,0 +1,1130 @@
+"""The page in Chromium, served by the real command, without foreign requests and without errors."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import date
+from http.server import SimpleHTTPRequestHandler
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.browser import PHONE, chromium, expect, opened_browser
+from tests.presentation.explorer.serving import built_with, exploring
+from tests.presentation.explorer.world import (
+    AMOUNTS,
+    BURNT,
+    CROWD,
+    EXCHANGE,
+    HAIRBALL,
+    HOSTILE,
+    HOSTILE_LABELS,
+    LEAVER,
+    LONE,
+    MAGIC,
+    MAPLESS,
+    NEWCOMER,
+    OWNED,
+    STRANGER,
+    TEAM,
+    TIDE,
+    WALLETS,
+    WHALE,
+    add_owners,
+    fill,
+)
+from tests.presentation.explorer.world import address as numbered
+from tests.servers import LoopbackServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+BUBBLES = "() => document.getElementById('map').bubbles()"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    chromium()
+    home = tmp_path_factory.mktemp("world")
+    add_owners(home, fill(home, with_edges=True))
+    pages = {"HOLDERLAKE_EXPLORER__TRANSACTION_LINKS": '{"eth": "https://scan.example/tx/{value}"}'}
+    with exploring(home, **pages) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with opened_browser() as opened:
+        yield opened
+
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def open_page(browser: Browser, address: str) -> Iterator[Open]:
+    """Open views. At the end, there must be no foreign request, console message or exception."""
+    asked: list[str] = []
+    faults: list[str] = []
+    contexts = []
+
+    def open_view(query: str = "", drawn: bool = True, **options: Any) -> Page:
+        context = browser.new_context(**{"reduced_motion": "reduce"} | options)
+        contexts.append(context)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", lambda dialog: faults.append(dialog.message))
+        page.goto(f"{address}/{query}")
+        if drawn:
+            settled(page)
+        return page
+
+    yield open_view
+    for context in contexts:
+        context.close()
+    assert asked
+    assert [url for url in asked if not url.startswith(f"{address}/")] == []
+    assert faults == []
+
+
+def of(token: str, more: str = "") -> str:
+    return f"?chain=eth&token={token}{more}"
+
+
+def settled(page: Page, at: str = "") -> None:
+    """Wait until the map is drawn, optionally of an instant."""
+    of_instant = f"^='{at}'" if at else ""
+    page.wait_for_selector(f".map[data-at{of_instant}][aria-busy=false]")
+
+
+def places(page: Page) -> dict[str, tuple[float, float]]:
+    return {one["id"]: (one["x"], one["y"]) for one in page.evaluate(BUBBLES)}
+
+
+def world(page: Page) -> dict[str, tuple[float, float, float]]:
+    """Return the position and the radius of each bubble in the map's own units."""
+    return {one["id"]: tuple(one["world"]) for one in page.evaluate(BUBBLES)}
+
+
+def width(bubbles: dict[str, tuple[float, float, float]]) -> float:
+    return max(x + radius for x, _, radius in bubbles.values()) - min(x - radius for x, _, radius in bubbles.values())
+
+
+def test_the_first_view_is_the_map_of_a_token(open_page: Open) -> None:
+    page = open_page()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
+    expect(page).to_have_title("Crowd · Holderlake")
+    assert len(places(page)) == 500
+    expect(page.get_by_role("tabpanel").get_by_role("row")).to_have_count(62)  # the head, 60 rows, and "show all"
+
+
+def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> None:
+    page = open_page(of(CROWD), drawn=False)
+    box = page.get_by_role("combobox", name="Token")
+    for text in ("crowd eth", "tide pool", TIDE[:12], "TIDE"):
+        box.fill(text)
+        expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
+        expect(page.get_by_role("listbox").get_by_role("option")).to_contain_text(
+            "Crowd" if "crowd" in text else "Tide Pool"
+        )
+    box.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Tide Pool")
+    assert f"token={TIDE}" in page.url
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
+
+
+def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    slider = page.get_by_role("slider", name="Date")
+    latest = world(page)
+    slider.press("Home")
+    settled(page, "20260101")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("1 Jan 2026, 1 of 6"))
+    earliest = world(page)
+    assert (set(latest) - set(earliest), set(earliest) - set(latest)) == ({NEWCOMER}, {LEAVER})
+    moved = [math.dist(earliest[one][:2], latest[one][:2]) for one in {*earliest} & {*latest}]
+    assert max(moved) < 0.15 * width(latest)  # what the growth of a neighbour from 2% to 7% takes
+    assert "at=20260101T000000Z" in page.url
+
+
+@pytest.mark.parametrize("token", [TIDE, CROWD])
+def test_positions_do_not_depend_on_the_way_to_a_date(open_page: Open, token: str) -> None:
+    page = open_page(of(token))
+    page.get_by_role("slider", name="Date").press("Home")
+    settled(page, "20260101")
+    page.get_by_role("button", name="Next date").click()
+    settled(page, "20260201")
+    other = open_page(of(token, "&at=20260201T000000Z"))
+    assert (places(page), world(page)) == (places(other), world(other))
+
+
+def test_shown_bubbles_do_not_overlap(open_page: Open) -> None:
+    bubbles = world(open_page(of(TIDE))).values()
+    assert all(math.dist(one[:2], two[:2]) >= one[2] + two[2] for one, two in combinations(bubbles, 2))
+
+
+def test_history_plays_to_its_end(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&at=20260501T000000Z"))
+    page.get_by_role("button", name="Play the history").click()
+    settled(page, "20260601")
+    expect(page.get_by_role("status")).to_contain_text("1 Jun 2026: score 45")
+    expect(page.get_by_role("button", name="Play the history")).to_be_visible()
+
+
+@pytest.mark.parametrize("at", ["20260401T000000Z", "2026-04-01T00:00:00", "2026-04-01T00:00:00Z", "2026-04-01"])
+def test_date_of_a_link_may_have_any_common_form(open_page: Open, at: str) -> None:
+    page = open_page(of(TIDE, f"&at={at}"))
+    slider = page.get_by_role("slider", name="Date")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^1 Apr 2026, 4 of 6"))
+
+
+def test_two_dates_are_compared(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=compare"))
+    page.get_by_label("Compare with").select_option(label="1 Jan 2026")
+    panel = page.get_by_role("tabpanel")
+    expect(panel.get_by_role("row", name="Score 40 45 +5")).to_be_visible()
+    found = {
+        group.locator("summary").inner_text().split()[0]: group.locator("tbody tr").all_inner_texts()
+        for group in panel.locator("details").all()
+    }
+    assert [len(rows) for rows in found.values()] == [1, 1, 1, 0]
+    assert NEWCOMER[:6] in found["Entered"][0]
+    assert LEAVER[:6] in found["Left"][0]
+    assert "2.00% → 7.00%" in found["Grew"][0]
+    assert "+50M" in found["Grew"][0]
+    expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
+
+
+def test_the_earlier_of_two_compared_dates_is_first_whichever_the_map_shows(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=compare&at=20260101T000000Z&with=20260601T000000Z"))
+    panel = page.get_by_role("tabpanel")
+    expect(panel.get_by_role("row", name="Score 40 45 +5")).to_be_visible()
+    expect(panel).to_contain_text("Changes from 1 Jan 2026 to 1 Jun 2026")
+
+
+def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    drawn = set(world(page))
+    for label, query in (
+        ("linking wallets", "magic=no"),
+        ("shared exchange deposits", "time=no"),
+        ("exchanges", "exchanges="),
+    ):
+        page.get_by_label(label, exact=True).click()
+        page.wait_for_function(f"() => location.search.includes('{query}')")
+    other = set(world(open_page(of(TIDE, "&magic=no&time=no&exchanges="))))
+    assert MAGIC in drawn - other
+    assert EXCHANGE in other - drawn
+    assert not any(one.startswith("time") for one in other)
+
+
+def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    slider = page.get_by_role("slider", name="Date")
+    first, last = (int(slider.get_attribute(name) or 0) for name in ("min", "max"))
+    assert (last - first) / 86_400 == (date(2026, 6, 1) - date(2026, 1, 1)).days
+    slider.fill(str(first + 86_400 * 40))  # nine days into February
+    settled(page, "20260201")
+    slider.press("ArrowRight")
+    settled(page, "20260301")
+    page.get_by_role("button", name="Zoom into the time around this date").click()
+    assert int(slider.get_attribute("max") or 0) < last
+    expect(page.get_by_label("Dates a second").locator("option")).to_have_text(
+        ["1 date/s", "2 dates/s", "5 dates/s", "10 dates/s", "30 dates/s"]
+    )
+
+
+def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    page.get_by_role("combobox", name="Token").fill(WHALE.upper().replace("X", "x"))
+    found = page.get_by_role("listbox").get_by_role("option")
+    expect(found).to_have_count(1)
+    expect(found).to_contain_text("Tide Pool")
+    expect(found).to_contain_text("0x2222…2222 holds 7.00%")
+    page.keyboard.press("Enter")
+    settled(page, "20260601")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text(WHALE)
+
+
+def saved(page: Page, kind: str, name: str = "TIDE_20260601T000000Z") -> bytes:
+    """Save what the page shows, and return the file."""
+    page.get_by_text("Save", exact=True).click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=re.compile(f"[(]{kind}[)]")).click()
+    assert waiting.value.suggested_filename == f"{name}.{kind.lower()}"
+    return Path(waiting.value.path()).read_bytes()
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", (255, 255, 255)), ("dark", (15, 18, 21))])
+def test_saved_picture_has_the_ground_of_the_theme(open_page: Open, scheme: str, ground: tuple[int, ...]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    with image.open(io.BytesIO(saved(open_page(of(TIDE), color_scheme=scheme), "PNG"))) as picture:
+        assert picture.size == (2_800, 1_736)
+        assert picture.convert("RGB").getpixel((2, 2)) == ground
+        assert (0, 114, 178) in {colour for _, colour in picture.convert("RGB").getcolors(1 << 20)}  # cluster 1
+
+
+def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) -> None:
+    drawing = ElementTree.fromstring(saved(open_page(of(TIDE)), "SVG"))
+    svg = "{http://www.w3.org/2000/svg}"
+    texts = [one.text or "" for one in drawing.iter(f"{svg}text")]
+    for expected in (
+        "Tide Pool",
+        "TIDE",
+        "eth · 1 Jun 2026 UTC",
+        TIDE,
+        "45",
+        "30.0%",
+        "How to read it",
+        "Wallet that links holders",
+    ):
+        assert expected in texts
+    assert texts.count("cluster 1") == 3  # the number of the cluster, in each member
+    corners = [len((one.get("points") or "").split()) for one in drawing.iter(f"{svg}polygon")]
+    assert corners.count(3) == 7  # the arrows of six lines and of the legend
+    assert corners.count(4) == 2  # the time node, and that of the legend
+    assert "Tide: Team, 9.00%" in [one.text for one in drawing.iter(f"{svg}title")]
+
+
+def test_saved_table_has_exact_amounts(open_page: Open) -> None:
+    table = saved(open_page(of(TIDE)), "CSV").decode()
+    assert table.startswith("kind,rank,")
+    assert f"{TEAM},Tide: Team,0.09,123456789.000000000000000001" in table
+
+
+LAST_FRAME = """
+async (film) => {
+    const shown = document.createElement("video");
+    shown.src = `data:video/webm;base64,${film}`;
+    shown.currentTime = 1e6; // a film that was recorded has no length until its end was read
+    await new Promise((done) => { shown.onseeked = done; });
+    const brush = new OffscreenCanvas(shown.videoWidth, shown.videoHeight).getContext("2d");
+    let [red, green, blue, opaque] = [0, 0, 0, 0];
+    while (!opaque) { // a busy browser draws nothing until it has decoded the frame
+        await new Promise((done) => setTimeout(done, 20));
+        brush.drawImage(shown, 0, 0);
+        [red, green, blue, opaque] = brush.getImageData(2, 2, 1, 1).data;
+    }
+    return [[shown.videoWidth, shown.videoHeight], [red, green, blue]];
+}
+"""
+"""Returns width and height of a film, and the colour near a corner of its last frame."""
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", (255, 255, 255)), ("dark", (15, 18, 21))])
+def test_saved_film_plays_the_history_as_the_picture_shows_it(
+    open_page: Open, browser: Browser, scheme: str, ground: tuple[int, ...]
+) -> None:
+    page = open_page(of(TIDE), color_scheme=scheme)
+    page.get_by_label("Dates a second").select_option("30")
+    film = saved(page, "WebM")
+    expect(page.get_by_role("status")).to_contain_text("Saved TIDE_20260601T000000Z.webm")
+    player = browser.new_page()
+    size, colour = player.evaluate(LAST_FRAME, base64.b64encode(film).decode())
+    player.close()
+    assert size == [1_400, 868]
+    assert colour == pytest.approx(ground, abs=6)  # compression changes colours a little
+
+
+def test_saved_page_opens_from_a_file_without_the_explorer(open_page: Open, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "tide.html"
+    file.write_bytes(saved(open_page(of(TIDE, "&cluster=1")), "HTML"))
+    context = browser.new_context(reduced_motion="reduce", offline=True)
+    page = context.new_page()
+    asked: list[str] = []
+    faults: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(file.as_uri())
+    settled(page, "20260601")
+    expect(page).to_have_title("Tide Pool · Holderlake")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("links 3 holders")
+    latest = set(places(page))
+    page.get_by_role("slider", name="Date").press("Home")
+    settled(page, "20260101")
+    assert set(places(page)) - latest == {LEAVER}
+    for tab in ("Clusters", "Links", "Charts", "Holders"):
+        page.get_by_role("tab", name=tab).click()
+    page.get_by_role("button", name="Colours: Auto").click()
+    for absent in ("combobox", "form"):
+        expect(page.get_by_role(absent, name=re.compile("Token|Added"))).to_have_count(0)
+    assert [url for url in asked if not url.startswith((file.as_uri(), "blob:"))] == []
+    assert faults == []
+    context.close()
+
+
+def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=links&find=team"))
+    page.get_by_role("tabpanel").get_by_role("button", name="3 transfers").click()
+    listed = page.get_by_label("Transfers of the link, newest first").get_by_role("listitem")
+    expect(listed).to_have_count(3)
+    expect(listed.first).to_contain_text("1 Jun 2026")
+    expect(listed.first).to_contain_text("300")
+    assert listed.first.get_by_role("link").get_attribute("href") == f"https://scan.example/tx/0x{0:064x}"
+    listed.first.get_by_role("button", name="Copy the hash 0x0000…0000").click()
+    expect(page.get_by_role("status")).to_contain_text("Copied the hash")
+    assert page.evaluate("() => navigator.clipboard.readText()") == f"0x{0:064x}"
+
+
+def test_known_chain_has_a_block_explorer_without_settings(open_page: Open) -> None:
+    card = open_page(of(TIDE, f"&node={TEAM}")).get_by_role("region", name="Selection", exact=True)
+    link = card.get_by_role("link", name="Block explorer")
+    assert link.get_attribute("href") == f"https://etherscan.io/address/{TEAM}"
+    assert link.get_attribute("rel") == "noreferrer noopener"
+
+
+def test_a_map_later_than_the_data_has_a_note(open_page: Open) -> None:
+    note = open_page(of(HOSTILE)).get_by_role("note")
+    expect(note).to_contain_text("end on 1 Jan 2026, 151 days before this date")
+    expect(open_page(of(HOSTILE, "&at=20260101T000000Z")).get_by_role("note")).to_have_count(0)
+    expect(open_page(of(TIDE)).get_by_role("note")).to_have_count(0)
+
+
+def test_sample_bubbles_have_the_scale_of_the_map(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    [whale] = [one for one in page.evaluate(BUBBLES) if one["id"] == WHALE]
+    sample = page.locator(".sizes span").first
+    part = float(sample.inner_text().removesuffix("%")) / 100
+    box = sample.locator("svg").bounding_box()
+    assert box
+    assert box["width"] / 2 == pytest.approx(whale["radius"] * math.sqrt(part / 0.07), rel=0.06)
+
+
+def test_addresses_are_added_to_the_map_with_their_transfers(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    before = world(page)
+    form = page.get_by_role("form", name="Added addresses")
+    form.get_by_role("textbox").fill(f"{STRANGER}, {EXCHANGE.upper().replace('X', 'x')}")
+    form.get_by_role("textbox").press("Enter")
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before) + 2}")
+    assert set(world(page)) - set(before) == {STRANGER, EXCHANGE}
+    form.get_by_title(STRANGER).click()
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_contain_text("not in the list of holders")
+    expect(card.get_by_role("table", name="Links of the selected node")).to_contain_text("7 TIDE")
+    expect(page.get_by_role("region", name="Not drawn: exchanges and contracts")).not_to_contain_text("Bourse")
+    assert world(open_page(page.url.partition("/?")[2].join(["?", ""]))) == world(page)
+    form.get_by_role("button", name=f"Remove {STRANGER} from the map").click()
+    card.get_by_role("button", name="End the selection").click()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before) + 1}")
+    page.get_by_role("tabpanel").get_by_role("button", name="Bourse").click()
+    card.get_by_role("button", name="Remove from the map").click()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before)}")
+    assert world(page) == before
+
+
+def test_copied_link_shows_the_same_view(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&at=20260301T000000Z"))
+    page.get_by_role("tab", name="Links").click()
+    page.get_by_label("Search links").fill("team")
+    page.get_by_role("tabpanel").get_by_role("button", name="Tide: Team").click()
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status")).to_contain_text("Copied")
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    other = open_page(copied.partition("/?")[2].join(["?", ""]))
+    assert other.locator("main").inner_text() == page.locator("main").inner_text()
+    expect(other.get_by_role("region", name="Selection", exact=True)).to_contain_text(TEAM)
+    expect(other.get_by_label("Search links")).to_have_value("team")
+
+
+def test_link_is_copied_without_the_clipboard_api(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    button = page.get_by_role("button", name="Copy link")
+    button.focus()
+    button.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("Copied the link")
+    page.get_by_label("Search holders").focus()
+    page.keyboard.press("Control+V")
+    assert f"token={TIDE}" in page.get_by_label("Search holders").input_value()
+
+
+def test_token_with_one_holder_is_shown(open_page: Open) -> None:
+    page = open_page(of(LONE))
+    expect(page.get_by_role("tabpanel")).to_contain_text("1 holder")
+    text = page.locator("body").inner_text()
+    assert "1 holders" not in text
+    assert "99.9%" in text
+    assert "100.0%" not in text
+    expect(page.get_by_role("status")).to_contain_text("1 holder,")
+    assert len(places(page)) == 1
+
+
+def test_token_without_a_name_is_called_by_its_short_address(open_page: Open) -> None:
+    heading = open_page(of(LONE)).get_by_role("heading", level=1)
+    expect(heading).to_have_text(re.compile(r"^\s*0x10e0…10e0\s*$"))
+
+
+def test_burnt_token_says_that_no_one_holds_it(open_page: Open) -> None:
+    page = open_page(of(BURNT), drawn=False)
+    expect(page.get_by_role("alert")).to_contain_text("No one holds this token at 1 Jun 2026")
+    for control in (
+        page.get_by_role("group", name="Zoom"),
+        page.get_by_text("Save", exact=True),
+        page.locator(".sizes"),
+    ):
+        expect(control).to_have_count(0)
+    page.get_by_role("button", name="Previous date").click()
+    settled(page, "20260501")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_text("Save", exact=True)).to_be_visible()
+
+
+def test_keyboard_controls_everything(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    reached = []
+    for _ in range(32):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("() => document.activeElement.id || document.activeElement.ariaLabel"))
+    assert [one for one in reached if one in ("token", "map", "slider", "tab-holders")] == [
+        "token",
+        "map",
+        "slider",
+        "tab-holders",
+    ]
+    page.locator("#tab-holders").press("ArrowRight")
+    expect(page.get_by_role("tab", name="Clusters")).to_be_focused()
+    page.locator("#map").focus()
+    page.keyboard.press("Home")
+    status = page.get_by_role("status")
+    expect(status).to_contain_text("Tide: Team, rank 3, 9.00% of the supply, cluster 1, 1 link.")
+    page.keyboard.press("ArrowRight")
+    expect(status).not_to_contain_text("Tide: Team")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="Selection", exact=True)).not_to_be_visible()
+    page.keyboard.press(",")
+    settled(page, "20260501")
+    before = places(page)
+    page.keyboard.press("+")
+    assert places(page) != before
+    page.keyboard.press("0")
+    page.get_by_role("button", name="Help and keys").press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).not_to_be_visible()
+
+
+def test_mouse_selects_a_bubble_and_shows_a_link(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    stage = page.locator("#map")
+    at = places(page)
+    stage.click(position={"x": at[TEAM][0], "y": at[TEAM][1]})
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("123,456,789.000000000000000001")
+    (x1, y1), (x2, y2) = at[TEAM], at[MAGIC]
+    page.keyboard.press("Escape")
+    tips = []
+    for part in range(40):  # bubbles cover parts of the line
+        stage.hover(position={"x": x1 + (x2 - x1) * part / 40, "y": y1 + (y2 - y1) * part / 40})
+        tips += page.locator(".tip").all_inner_texts()
+    assert any("900 TIDE in 3 transfers" in tip for tip in tips), tips
+
+
+def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=clusters"))
+    page.get_by_role("button", name="Cluster 1").click()
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_contain_text("3 holders hold 11.0% of the supply")
+    evidence = card.get_by_role("table", name="What connects the members of cluster 1")
+    expect(evidence.get_by_role("row")).to_have_count(4)
+    expect(evidence).to_contain_text("900 TIDE")
+    assert "cluster=1" in page.url
+    expect(card.locator(".why")).to_contain_text(
+        "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team "
+        "and sent 900 TIDE to 2 holders in 7 transfers on 1 Nov 2026"
+    )
+    expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
+
+
+def test_cluster_of_a_time_node_shows_its_evidence(open_page: Open) -> None:
+    page = open_page(of(HAIRBALL, "&tab=clusters&cluster=2"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.locator(".why")).to_contain_text(
+        "2 holders used 0x6666…6666 at the same time: it sent 60 HAIR to 2 holders"
+    )
+    expect(card).to_contain_text("2 links, 4 transfers")
+    expect(page.get_by_role("tabpanel")).to_contain_text("2 holders used 0x6666…6666 at the same time")
+    lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
+    assert lit == {f"{EXCHANGE}#1", *(numbered(20_000 + each) for each in (280, 281))}
+
+
+def test_members_of_a_cluster_are_near_and_neighbours_differ_in_colour(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    drawn = {one["id"]: one for one in page.evaluate(BUBBLES)}
+    at = {one: bubble["world"] for one, bubble in drawn.items()}
+    listed = [one for one, _ in sorted(drawn.items(), key=lambda one: -one[1]["radius"])]
+    groups = [[one for one in listed if drawn[one]["fill"] == fill] for fill in {one["fill"] for one in drawn.values()}]
+    alone = max(groups, key=len)
+    room = 5 + 2  # the tint of a member, and the gap between two bubbles
+    assert len(groups) == 8  # seven colours, of which two are used twice, and holders on their own
+    for members in (group for group in groups if group is not alone and len(group) == 40):
+        middle = [sum(at[one][axis] for one in members) / 40 for axis in (0, 1)]
+        packed = math.sqrt(sum((at[one][2] + room) ** 2 for one in members) / 0.5)
+        assert max(math.dist(at[one][:2], middle) for one in members) < 1.2 * packed
+    for members in (group for group in groups if group is not alone and len(group) == 80):
+        cluster = _reached(members, at, 30)
+        assert len(cluster) == 40, "two clusters of one colour are neighbours"
+
+
+def _reached(members: list[str], at: dict[str, tuple[float, float, float]], gap: float) -> set[str]:
+    """Return the members that are reached from the first one by steps over less than a gap."""
+    reached, front = {members[0]}, [members[0]]
+    while front:
+        here = front.pop()
+        near = [
+            one
+            for one in members
+            if one not in reached and math.dist(at[one][:2], at[here][:2]) < at[one][2] + at[here][2] + gap
+        ]
+        reached.update(near)
+        front += near
+    return reached
+
+
+def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&at=20260201T000000Z&cluster=1"))
+    page.get_by_role("button", name="Next date").click()
+    settled(page, "20260301")
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.get_by_role("heading", name="Cluster 2")).to_be_visible()
+    expect(card).to_contain_text("Tide: Team")
+    assert "cluster=2" in page.url
+
+
+def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={MAGIC}"))
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Wallet that links holders")
+    drawn = places(page)
+    assert f"{EXCHANGE}#1" in drawn
+    assert EXCHANGE not in drawn
+    excluded = page.get_by_role("region", name="Not drawn: exchanges and contracts")
+    assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
+    page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
+    expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
+
+
+def test_large_cluster_opens_with_its_largest_members_and_strongest_links(open_page: Open) -> None:
+    page = open_page(of(HAIRBALL))
+    drawn = set(places(page))
+    assert {numbered(20_000 + each) for each in range(60)} <= drawn
+    assert numbered(20_100) not in drawn
+    box = page.get_by_label(re.compile("all lines and members"))
+    expect(page.get_by_label("What the map shows")).to_contain_text("213 smaller members")
+    page.get_by_role("tabpanel").get_by_label("Search holders").fill(numbered(20_100))
+    page.get_by_role("tabpanel").locator("tbody").get_by_role("button").first.click()
+    page.wait_for_function(
+        f"() => document.getElementById('map').bubbles().some((one) => one.id === '{numbered(20_100)}')"
+    )
+    page.keyboard.press("Escape")
+    box.check()
+    page.wait_for_function("() => document.getElementById('map').bubbles().length === 321")
+    assert "all=" in page.url
+    page = open_page(of(CROWD))
+    expect(page.get_by_label("What the map shows")).to_contain_text(re.compile("4,[0-9]{3} weaker lines"))
+
+
+def test_links_are_filtered_on_the_map_and_in_the_tables(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=links"))
+    panel = page.get_by_role("tabpanel")
+    panel.get_by_text("Filter links").click()
+    for label, value, left in (
+        ("Transfers, at least", "3", 1),
+        ("Amount, at least", "450", 1),
+        ("Transfers, at least", "", 2),
+    ):
+        panel.get_by_label(label).fill(value)
+        panel.get_by_label(label).press("Tab")
+        expect(panel.get_by_text(f"{left} of 6", exact=True)).to_be_visible()
+    panel.get_by_role("button", name="Clear the filter").click()
+    expect(panel.get_by_text("6 links", exact=True)).to_be_visible()
+    panel.get_by_label("Kind").select_option("other tokens")
+    expect(panel.get_by_text("3 of 6", exact=True)).to_be_visible()
+    panel.get_by_label("Kind").select_option("all tokens")
+    panel.get_by_label("Since").fill("2026-12-01")
+    expect(panel.get_by_text("0 of 6", exact=True)).to_be_visible()
+    drawing = ElementTree.fromstring(saved(page, "SVG"))
+    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}line"))) == 1  # that of the legend
+    page = open_page(of(TIDE, f"&tab=links&node={MAGIC}&side=in"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.get_by_role("table", name="Links of the selected node").get_by_role("row")).to_have_count(2)
+    expect(card).to_contain_text("Got 900 in 3 transfers, sent 0 in 0 transfers")
+
+
+def test_path_between_two_wallets_is_found(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    card.get_by_text("Path to another wallet").click()
+    box = card.get_by_label("Label or address of the other wallet")
+    box.fill("00000002")  # a part of the address
+    box.press("Enter")
+    expect(card.get_by_role("table", name="Path of 2 steps").get_by_role("row")).to_have_count(3)
+    lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
+    assert lit == {TEAM, MAGIC, numbered(2)}
+    box.fill(WHALE)
+    box.press("Enter")
+    expect(card).to_contain_text("No links of this map connect the two.")
+    box.fill("unheard of")
+    box.press("Enter")
+    expect(card).to_contain_text("No node of this map has this label or address.")
+
+
+def test_counterparties_of_a_wallet_are_added_to_the_map(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={WHALE}"))
+    before = set(places(page))
+    page.get_by_role("button", name="Add 1 counterparty to the map").click()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before) + 1}")
+    assert set(places(page)) - before == {STRANGER}
+    expect(page.get_by_role("button", name=re.compile("Add 1 counterparty"))).to_have_count(0)
+
+
+def test_card_shows_what_a_wallet_got_and_sent_by_month(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    card.get_by_text("In and out by month").click()
+    months = card.get_by_role("table", name="Got and sent in each month").get_by_role("row")
+    expect(months).to_have_count(3)
+    expect(months.nth(1)).to_have_text("Jun 2026\u2013300 in 1 transfer")
+    expect(months.nth(2)).to_have_text("May 2026\u2013600 in 2 transfers")
+
+
+@pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:]])
+def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, text: str) -> None:
+    page = open_page(of(CROWD))
+    page.get_by_role("combobox", name="Token").fill(text)
+    found = page.get_by_role("listbox").get_by_role("option").filter(has_text="Tide: Team holds 9.00%")
+    expect(found).to_have_count(1)
+    page.keyboard.press("Enter")
+    settled(page, "20260601")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
+
+
+def test_wallets_of_one_owner_are_one_bubble_by_choice(open_page: Open) -> None:
+    page = open_page(of(OWNED))
+    by_wallet = world(page)
+    page.get_by_label("holders by owner").check()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(by_wallet) - 2}")
+    by_owner = world(page)
+    owner = by_owner.keys() & {*WALLETS}
+    together = sum(AMOUNTS[one] for one in WALLETS) / 1_000
+    assert by_owner[owner.pop()][2] == pytest.approx(120 * math.sqrt(together))
+    assert by_owner.keys() - {*WALLETS} == by_wallet.keys() - {*WALLETS}
+
+
+def test_card_of_an_owner_lists_its_wallets_with_their_confidence(open_page: Open) -> None:
+    page = open_page(of(OWNED, f"&owners=&node={WALLETS[2]}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.get_by_role("heading", level=2)).to_have_text("One owner, 4 wallets")
+    expect(card).to_contain_text("18.0% of the supply")
+    wallets = card.get_by_role("table").first.get_by_role("row")
+    expect(wallets).to_have_count(1 + len(WALLETS))
+    for row, wallet, share in zip(wallets.all()[1:], WALLETS, ("6.00%", "5.00%", "4.00%", "3.00%"), strict=True):
+        expect(row.get_by_title(wallet).first).to_be_visible()
+        expect(row).to_contain_text(share)
+        expect(row).to_contain_text(re.compile(r"paid in one transaction, .*act in the same minutes\s*\d\d%"))
+    expect(card.get_by_role("table").last.get_by_role("row")).to_have_count(
+        2
+    )  # the link between its wallets is left out
+
+
+def test_concentration_is_given_by_wallet_and_by_owner(open_page: Open) -> None:
+    page = open_page(of(OWNED, "&owners="))
+    figures = page.get_by_role("table", name="By wallet and by owner").get_by_role("row")
+    wallets = sorted(AMOUNTS.values(), reverse=True)
+    owned = [AMOUNTS[one] for one in WALLETS]
+    owners = sorted([*(amount for amount in wallets if amount not in owned), sum(owned)], reverse=True)
+    expect(figures.nth(0)).to_have_text("By walletBy certain ownerBy owner")
+    for row, called, figure in (
+        (1, "Holders", len),
+        (2, "Top 10", lambda amounts: f"{sum(amounts[:10]) / 10:.1f}%"),
+        (5, "Nakamoto", lambda amounts: next(n for n in range(20) if sum(amounts[:n]) >= 500)),
+    ):
+        expect(figures.nth(row)).to_have_text(f"{called}{figure(wallets)}{figure(owners)}{figure(owners)}")
+
+
+def test_holders_by_owner_are_not_offered_without_a_search(open_page: Open) -> None:
+    page = open_page(of(CROWD, "&owners="))
+    expect(page.get_by_label("holders by owner")).to_have_count(0)
+    assert len(page.evaluate(BUBBLES)) == 500
+
+
+def test_a_clusters_tint_reaches_no_other_bubble(open_page: Open) -> None:
+    """A bubble on the tint would look like a member."""
+    tint, alone = 5, "#c3cad1"
+    bubbles = open_page(of(CROWD)).evaluate(BUBBLES)
+    members = [bubble for bubble in bubbles if bubble["fill"] != alone]
+    assert members
+    for member in members:
+        x, y, radius = member["world"]
+        others = (bubble["world"] for bubble in bubbles if bubble["fill"] != member["fill"])
+        assert all(math.dist((x, y), other[:2]) > radius + tint + other[2] - 0.5 for other in others)
+
+
+def test_holders_are_searched_and_sorted(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    rows = page.get_by_role("tabpanel").locator("tbody tr")
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Share").click()
+    expect(page.get_by_role("columnheader", name="Share")).to_have_attribute("aria-sort", "descending")
+    expect(rows.first).to_contain_text("0x5555…5555")
+    page.get_by_label("Search holders").fill(WHALE.upper().replace("X", "x"))
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("7.00%")
+    page.get_by_label("Search holders").fill("nobody's")
+    expect(rows).to_have_count(0)
+
+
+def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=concentration"))
+    expect(page.locator(".chart canvas")).to_have_count(4)
+    page.locator(".chart .u-over").first.click(position={"x": 2, "y": 40})
+    settled(page, "20260101")
+    page.get_by_text("All numbers as a table").click()
+    expect(page.get_by_role("row", name=re.compile("1 Jan 2026 40 "))).to_be_visible()
+
+
+def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Open) -> None:
+    page = open_page(of(CROWD, "&tab=links"))
+    expect(page.get_by_role("tabpanel")).to_contain_text("5,000 links")
+    first = places(page)
+    assert len(first) == 500
+    page.get_by_role("button", name="Previous date").click()
+    settled(page, "20260501")
+    second = places(page)
+    assert len(second) == 500
+    stayed = {*first} & {*second}
+    assert len(stayed) >= 475
+    page.locator("#map").hover(position={"x": 300, "y": 200})
+    page.mouse.wheel(0, -400)
+    page.locator("#map").press("Home")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Cluster")
+
+
+def test_plays_of_a_history_keep_no_memory(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    page.get_by_label("Dates a second").select_option("30")
+    chromium = page.context.new_cdp_session(page)
+    megabytes = []
+    for _ in range(3):
+        for _ in range(4):
+            page.get_by_role("slider", name="Date").press("Home")
+            settled(page, "20260101")
+            page.get_by_role("button", name="Play the history").click()
+            settled(page, "20260601")
+        chromium.send("HeapProfiler.collectGarbage")
+        megabytes.append(chromium.send("Runtime.getHeapUsage")["usedSize"] / 1e6)
+    assert megabytes[2] < megabytes[0] + 2  # a map of 5,000 links takes three megabytes
+
+
+def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
+    page = open_page(of(HOSTILE, "&cluster=1&with=20260101T000000Z"), **PHONE)
+    for tab in ("Clusters", "Links", "Charts", "Compare", "Holders"):
+        page.get_by_role("tab", name=tab).click()
+        assert page.evaluate("() => [window.harmed ?? null, document.scripts.length]") == [None, 2]
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    page = open_page(of(HOSTILE))
+    expect(page.get_by_role("tabpanel")).to_contain_text("<script>window.harmed")
+    for number in range(len(HOSTILE_LABELS)):
+        page.get_by_role("tabpanel").locator("tbody tr").nth(number).get_by_role("button").first.click()
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Holder")
+    page.get_by_role("combobox", name="Token").fill("<script>")
+    expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
+    assert page.evaluate("() => [window.harmed ?? null, document.images.length]") == [None, 1]
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (of(MAPLESS), f"{MAPLESS} has no holders. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
+        (of("<b>0xnowhere"), "This token is not in the warehouse"),
+        (of(TIDE, "&at=once"), ""),
+    ],
+)
+def test_missing_data_is_shown_with_the_remedy(open_page: Open, query: str, said: str) -> None:
+    page = open_page(query, drawn=not said)
+    if said:
+        expect(page.get_by_role("alert")).to_contain_text(said)
+    else:
+        expect(page.locator(".when")).to_contain_text("1 Jun 2026")
+
+
+@pytest.mark.parametrize(
+    ("view", "options"),
+    [
+        ("&tab=compare&with=20260101T000000Z", {}),
+        ("&cluster=1", {"color_scheme": "dark"}),
+        ("&tab=concentration", PHONE),
+    ],
+    ids=["light", "dark", "phone"],
+)
+def test_page_breaks_no_accessibility_rule(open_page: Open, view: str, options: dict[str, Any]) -> None:
+    page = open_page(of(TIDE, view), **options)
+    page.evaluate((built_with() / "axe-core" / "axe.min.js").read_text())
+    broken = page.evaluate("async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])")
+    assert broken == []
+
+
+def test_phone_shows_one_column_and_accepts_touch(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+    boxes = [page.locator(one).bounding_box() for one in (".map", ".time", ".excluded", ".side")]
+    tops = [box["y"] for box in boxes if box]
+    assert tops == sorted(tops)
+    x, y = places(page)[TEAM]
+    page.locator("#map").tap(position={"x": x, "y": y})
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
+
+
+def test_phone_shows_cards_complete_and_in_view_next_to_the_map(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=clusters"), **PHONE)
+    page.get_by_role("button", name="Cluster 1").tap()
+    card = page.get_by_role("region", name="Selection", exact=True)
+    box = card.bounding_box()
+    assert box
+    assert (box["x"], box["width"], box["y"] + box["height"]) == (0, 390, 844)
+    assert box["y"] > 844 * 0.4
+    last = card.get_by_role("row").last
+    last.scroll_into_view_if_needed()
+    expect(last).to_be_in_viewport(ratio=1)
+    assert card.evaluate("card => card.scrollWidth <= card.clientWidth")
+    card.get_by_role("button", name="End the selection").tap()
+    expect(card).to_have_count(0)
+
+
+def test_phone_keeps_a_tapped_bubble_in_view(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    [low] = sorted(page.evaluate(BUBBLES), key=lambda one: one["y"])[-1:]
+    page.locator("#map").tap(position={"x": low["x"], "y": low["y"]})
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_be_visible()
+    page.wait_for_function(
+        """id => {
+            const bubble = document.getElementById("map").bubbles().find((one) => one.id === id);
+            const top = document.getElementById("map").getBoundingClientRect().top;
+            return top + bubble.y + bubble.radius < document.querySelector(".card").getBoundingClientRect().top;
+        }""",
+        arg=low["id"],
+    )
+
+
+@pytest.mark.parametrize("size", [(844, 390), (640, 360)], ids=["landscape", "200 percent"])
+def test_short_screen_shows_card_and_map_next_to_each_other(open_page: Open, size: tuple[int, int]) -> None:
+    page = open_page(of(TIDE, "&cluster=1"), viewport={"width": size[0], "height": size[1]})
+    stage, card = page.locator("#map").bounding_box(), page.get_by_role("region", name="Selection", exact=True)
+    box = card.bounding_box()
+    assert stage
+    assert box
+    assert stage["x"] + stage["width"] <= box["x"]
+    assert stage["height"] > 0.55 * size[1]
+    expect(page.get_by_role("slider", name="Date")).to_be_in_viewport(ratio=1)
+    expect(card.get_by_text("Why together")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize(
+    "size", [(320, 640), (640, 360), (390, 844), (844, 390), (960, 700), (1_280, 720), (1_440, 900)]
+)
+def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
+    for token, more in ((TIDE, "&cluster=1"), (HOSTILE, "&cluster=1&with=20260101T000000Z")):
+        page = open_page(of(token, more), viewport={"width": size[0], "height": size[1]})
+        assert page.get_by_role("tablist").evaluate("tabs => tabs.scrollWidth <= tabs.clientWidth")
+        for tab in ("Clusters", "Links", "Compare", "Holders"):
+            page.get_by_role("tab", name=tab).click()
+            wide = "() => [...document.querySelectorAll('.side table')].filter((table) => table.clientWidth > 0)"
+            assert page.evaluate(f"{wide}.every((table) => table.scrollWidth <= table.parentElement.clientWidth)")
+            assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_map_takes_half_of_a_small_screen(open_page: Open) -> None:
+    box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
+    assert box
+    assert box["width"] * box["height"] >= 0.5 * 1_280 * 720
+
+
+def test_phone_has_all_controls(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    for name in ("Previous date", "Zoom into the time around this date", "Copy link", "Help and keys"):
+        expect(page.get_by_role("button", name=name)).to_be_visible()
+    expect(page.get_by_text("Save", exact=True)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
+    page = open_page(of(TIDE), color_scheme="dark")
+    ground = "() => getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(ground) == "rgb(20, 23, 27)"
+    page.get_by_role("button", name="Colours: Auto").click()
+    assert page.evaluate(ground) == "rgb(251, 251, 249)"
+    page.reload()
+    assert page.evaluate(ground) == "rgb(251, 251, 249)"
+
+
+def test_print_is_light_with_map_card_and_table_but_no_controls(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"), color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    for control in ("slider", "combobox", "tablist"):
+        expect(page.get_by_role(control, include_hidden=True).first).not_to_be_visible()
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
+    expect(page.get_by_role("table", name="Holders at")).to_be_visible()
+    expect(page.get_by_text("1 Jun 2026", exact=True).first).to_be_visible()
+    assert {one["fill"] for one in page.evaluate(BUBBLES)} >= {"#c3cad1"}
+    assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(28, 33, 39)"
+
+
+def test_print_has_the_full_address_and_says_how_many_rows_it_lacks(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    page.emulate_media(media="print")
+    expect(page.get_by_text(CROWD, exact=True)).to_be_visible()
+    listed = page.get_by_role("table", name="Holders at").locator("tbody tr")
+    more = listed.last.inner_text()
+    assert more == f"and {500 - (listed.count() - 1)} more"
+
+
+class _Framing(SimpleHTTPRequestHandler):
+    """Answers each request with a page that shows the explorer in a frame."""
+
+    explorer = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(f'<iframe src="{self.explorer}" width="900" height="600"></iframe>'.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_page_is_shown_in_frames_of_the_named_sites_only(browser: Browser, tmp_path: Path) -> None:
+    fill(tmp_path)
+    with (
+        LoopbackServer(_Framing) as site,
+        LoopbackServer(_Framing) as other_site,
+        exploring(tmp_path, HOLDERLAKE_EXPLORER__EMBED_IN=f'["{site.url}"]') as address,
+    ):
+        _Framing.explorer = f"{address}/{of(TIDE)}"
+        page = browser.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.goto(site.url)
+        expect(page.frame_locator("iframe").get_by_role("heading", level=1)).to_contain_text("Tide Pool")
+        with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
+            page.goto(other_site.url)
+        page.close()
+
+
+def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_path: Path) -> None:
+    warehouse = fill(tmp_path)
+    with exploring(tmp_path, "--edit") as address:
+        page = browser.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.goto(f"{address}/{of(TIDE, f'&node={WHALE}')}")
+        card = page.get_by_role("region", name="Selection", exact=True)
+        for name, heading in (("Captain", "Captain"), ("Ahab <b>", "Ahab <b>"), ("", "Holder")):
+            if not card.get_by_label("Name of the wallet").is_visible():
+                card.locator("summary", has_text=re.compile("Give a name|Rename")).click()
+            card.get_by_label("Name of the wallet").fill(name)
+            card.get_by_role("button", name="Store").click()
+            expect(card.get_by_role("heading", level=2)).to_have_text(heading)
+            rows = warehouse.query("SELECT label FROM stored_labels WHERE address = ?", [WHALE]).to_pylist()
+            assert {row["label"] for row in rows} == {name or None}
+            if name:
+                page.get_by_role("combobox", name="Token").fill(name)
+                found = page.get_by_role("option").first
+                expect(found).to_contain_text(f"{heading} holds 7.00%")
+                page.get_by_role("combobox", name="Token").press("Escape")
+        page.close()
+
+
+LABELS = "() => document.getElementById('map').labels()"
+
+
+def test_large_holders_have_their_names_beside_their_bubbles(open_page: Open) -> None:
+    names = open_page(of(TIDE)).evaluate(LABELS)
+    assert names
+    assert len(names) == len(set(names))
+
+
+def test_names_beside_bubbles_are_placed_again_after_a_zoom(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    before = page.evaluate(LABELS)
+    for _ in range(4):
+        page.get_by_role("button", name="Zoom in", exact=True).click()
+    page.wait_for_function("before => document.getElementById('map').labels().join() !== before", arg=",".join(before))
+
+
+def test_colours_of_changes_are_not_those_of_clusters(open_page: Open) -> None:
+    def fills(page: Page) -> dict[str, str]:
+        return {one["id"]: one["fill"] for one in page.evaluate(BUBBLES)}
+
+    page = open_page(of(TIDE, "&with=20260101T000000Z"))
+    clusters = set(fills(page).values())
+    page.get_by_role("tab", name="Compare").click()
+    expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
+    changed = fills(page)
+    assert changed[WHALE] != changed[NEWCOMER]
+    assert not {changed[WHALE], changed[NEWCOMER]} & clusters
+
+
+def test_search_for_too_few_letters_of_an_address_asks_for_more(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    page.get_by_role("combobox", name="Token").fill("0x")
+    expect(page.get_by_role("listbox")).to_contain_text("Type at least 4 characters")
+    page.get_by_role("combobox", name="Token").fill(WHALE[:8])
+    expect(page.get_by_role("listbox")).not_to_contain_text("Type at least")
+
+
+def test_token_without_a_name_shows_how_to_name_it(open_page: Open) -> None:
+    page = open_page(of(LONE))
+    page.get_by_text("Name this token").click()
+    expect(page.get_by_text("holderlake import files tokens.json")).to_be_visible()
+    expect(open_page(of(TIDE)).get_by_text("Name this token")).to_have_count(0)
+
+
+def test_buttons_are_below_a_map_of_320_pixels(open_page: Open) -> None:
+    page = open_page(of(TIDE), viewport={"width": 320, "height": 640})
+    canvas, button = (page.locator(one).bounding_box() for one in ("#map", ".zoom"))
+    assert canvas
+    assert button
+    assert canvas["y"] + canvas["height"] <= button["y"]
+
+
+def test_figures_that_do_not_fit_can_be_scrolled_to(open_page: Open) -> None:
+    page = open_page(of(TIDE), viewport={"width": 720, "height": 450})
+    last = page.locator(".figures div").last
+    last.scroll_into_view_if_needed()
+    expect(last).to_be_in_viewport(ratio=0.9)
+
+
+def test_dates_to_compare_are_in_one_column_of_a_narrow_page(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=compare"), viewport={"width": 320, "height": 640})
+    before, after = (page.locator(one).bounding_box() for one in ("#before", "#after"))
+    assert before
+    assert after
+    assert before["y"] + before["height"] <= after["y"]
+
+
+def test_warning_is_one_line_that_unfolds(open_page: Open) -> None:
+    note = open_page(of(HOSTILE)).get_by_role("note")
+    expect(note.get_by_text("looks the same")).to_be_hidden()
+    note.get_by_text("end on 1 Jan 2026").click()
+    expect(note.get_by_text("looks the same")).to_be_visible()
+
+
+def test_name_of_a_holder_has_the_free_width_of_the_table(open_page: Open) -> None:
+    panel = open_page(of(TIDE)).get_by_role("tabpanel")
+    names = panel.locator("tbody .holder .cut").all()
+    assert names
+    for name in names:
+        assert name.evaluate("one => one.scrollWidth <= one.clientWidth + 1")

@@ -1,0 +1,25 @@
+"""Transfers of a file without its invalid rows, for tests that expect none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from holderlake.sources.files.mapping import ColumnMap
+from holderlake.sources.files.transfers import FileOptions, read_file
+
+
+def read_transfers(
+    path: Path,
+    format: str | None = None,
+    chain: str | None = None,
+    column_map: ColumnMap | None = None,
+    block_times: Mapping[int, int] | None = None,
+) -> pa.Table:
+    """Return all transfers of a file. Raises ``BadSource`` for the first invalid row."""
+    content = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
+    if content.rejected is not None:
+        raise content.rejected.error()
+    return content.transfers

@@ -1,0 +1,121 @@
+"""Names and decimals of tokens from token lists."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TokenInfo
+from holderlake.sources.token_lists import read_tokens
+
+TOKEN = {"chainId": 56, "address": "0x" + "A" * 40, "name": "Quill", "symbol": "QLL", "decimals": 9}
+
+
+def written(tmp_path: Path, content: Any) -> Path:
+    path = tmp_path / "tokens.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def read_list(tmp_path: Path, *tokens: dict[str, Any]) -> list[TokenInfo]:
+    return read_tokens(written(tmp_path, {"name": "a list", "tokens": list(tokens)})).tokens
+
+
+def test_a_token_list_is_read(tmp_path: Path) -> None:
+    picture = "https://example.org/quill.png"
+    assert read_list(tmp_path, {**TOKEN, "logoURI": picture}) == [
+        TokenInfo("bsc", "0x" + "a" * 40, "Quill", "QLL", 9, img_url=picture)
+    ]
+
+
+def test_solana_is_chain_101_and_keeps_the_case_of_addresses(tmp_path: Path) -> None:
+    mint = "So11111111111111111111111111111111111111112"
+    (token,) = read_list(tmp_path, {**TOKEN, "chainId": 101, "address": mint})
+    assert (token.chain, token.address) == ("solana", mint)
+
+
+def test_unknown_chains_and_duplicates_are_left_out(tmp_path: Path) -> None:
+    tokens = read_list(tmp_path, TOKEN, {**TOKEN, "chainId": 103}, {**TOKEN, "name": "Quill again"})
+    assert [token.name for token in tokens] == ["Quill"]
+
+
+def test_a_blank_symbol_or_name_is_filled_with_the_other(tmp_path: Path) -> None:
+    (token,) = read_list(tmp_path, {**TOKEN, "symbol": ""})
+    assert (token.name, token.symbol) == ("Quill", "Quill")
+    (token,) = read_list(tmp_path, {**TOKEN, "name": " "})
+    assert (token.name, token.symbol) == ("QLL", "QLL")
+
+
+def test_a_contract_map_is_of_ethereum(tmp_path: Path) -> None:
+    token = {"name": "Moths", "symbol": "GM", "decimals": 0, "erc721": True, "logo": "moths.svg"}
+    assert read_tokens(written(tmp_path, {"0x" + "B" * 40: token})).tokens == [
+        TokenInfo("eth", "0x" + "b" * 40, "Moths", "GM", 0, standard="erc721")
+    ]
+
+
+@pytest.mark.parametrize("written_as", [9, "9", "0x9", "0X09", " 9 ", 9.0, "9.0"])
+def test_clear_numbers_of_token_lists_are_read(tmp_path: Path, written_as: object) -> None:
+    (token,) = read_list(tmp_path, {**TOKEN, "decimals": written_as})
+    assert token.decimals == 9
+
+
+@pytest.mark.parametrize("written_as", [56, "56", "0x38", 56.0])
+def test_clear_chain_ids_of_token_lists_are_read(tmp_path: Path, written_as: object) -> None:
+    (token,) = read_list(tmp_path, {**TOKEN, "chainId": written_as})
+    assert token.chain == "bsc"
+
+
+def test_one_odd_token_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    read = read_tokens(written(tmp_path, {"tokens": [TOKEN, {**TOKEN, "decimals": None}]}))
+    assert ([token.name for token in read.tokens], len(read.left_out)) == (["Quill"], 1)
+    assert "row 2: decimals is None" in read.left_out[0]
+
+
+def test_a_token_with_a_repeated_key_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, {"tokens": [TOKEN, {**TOKEN, "address": "0x" + "9" * 40, "decimals": 7}]})
+    path.write_text(path.read_text().replace('"decimals": 7', '"decimals": 7, "decimals": 8'))
+    read = read_tokens(path)
+    assert [token.address for token in read.tokens] == [TOKEN["address"].lower()]
+    assert "row 2: the key 'decimals' is repeated" in read.left_out[0]
+
+
+def test_a_token_that_a_map_has_twice_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    named = '{"name": "Quill", "symbol": "Q", "decimals": 8}'
+    other = "0x" + "9" * 40
+    path.write_text(f'{{"{TOKEN["address"]}": {named}, "{other}": {named}, "{TOKEN["address"]}": {named}}}')
+    read = read_tokens(path)
+    assert [token.address for token in read.tokens] == [other]
+    assert "is repeated in a JSON object; remove the repetition, or the token" in read.left_out[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not complete JSON"),
+        ("[]", "unknown layout"),
+        ('{"a": 1}', "unknown layout"),
+        ({"tokens": [{**TOKEN, "decimals": "9.5"}]}, "row 1: decimals is '9.5'; write a whole number"),
+        ({"tokens": [{**TOKEN, "decimals": True}]}, "decimals is True; write a whole number"),
+        ({"tokens": [{**TOKEN, "chainId": "moon"}]}, "chainId is 'moon'; write the number of the chain"),
+        ({"tokens": ["0xa"]}, "is not a token; write an object"),
+        ({"tokens": [{**TOKEN, "decimals": 256}]}, "decimals is 256; write a whole number"),
+        ({"tokens": [{**TOKEN, "address": ""}]}, "row 1: a token has no address"),
+        ({"tokens": [{**TOKEN, "name": "", "symbol": None}]}, "neither name nor symbol"),
+    ],
+)
+def test_an_invalid_token_list_is_refused(tmp_path: Path, content: Any, words: str) -> None:
+    with pytest.raises(BadSource, match=words):
+        read_tokens(written(tmp_path, content))
+
+
+def test_a_gzipped_list_is_read_like_a_plain_one(tmp_path: Path) -> None:
+    plain = written(tmp_path, {"name": "a list", "tokens": [TOKEN]})
+    packed = tmp_path / "tokens.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert read_tokens(packed).tokens == read_tokens(plain).tokens != []
