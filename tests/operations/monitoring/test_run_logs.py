@@ -9,7 +9,7 @@ import pytest
 import yaml
 from dagster import AssetExecutionContext, AssetKey, DagsterInstance, StaticPartitionsDefinition, asset, materialize
 
-from holderlake.monitoring.logs import JsonLines
+from holderlake.operations.monitoring.logs import JsonLines
 
 PYTHON_LOGS = {
     "managed_python_loggers": ["holderlake"],
@@ -18,7 +18,7 @@ PYTHON_LOGS = {
         "handlers": {
             "lines": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "json"},
         },
-        "formatters": {"json": {"()": "holderlake.monitoring.logs.JsonLines"}},
+        "formatters": {"json": {"()": "holderlake.operations.monitoring.logs.JsonLines"}},
     },
 }
 
