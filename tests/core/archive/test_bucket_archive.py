@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.core.archive import bucket_segments
 from holderlake.core.archive.archive import AnswerArchive, NewAnswer
 from holderlake.core.archive.pieces import footer_bytes
 from holderlake.core.contract.requests import MapRequest
 from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.scale.bucket import segments
 from holderlake.scale.bucket.objects import Below, Folder, Objects
 from tests.s3 import require_s3
 
@@ -120,7 +120,7 @@ def test_a_missing_answer_is_looked_for_again_after_a_minute(host: MakeHost, mon
     assert not theirs.holds(key(1))
     ours.put_all([answer(1)])
     assert not theirs.holds(key(1))
-    monkeypatch.setattr(bucket_segments, "_STALE_SECONDS", -1.0)
+    monkeypatch.setattr(segments, "_STALE_SECONDS", -1.0)
     assert theirs.holds(key(1))
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from holderlake.cli.lake import chosen_side
 from holderlake.core.lake.lake import Lake, LakeError
-from holderlake.core.storage import objects
+from holderlake.scale.bucket import objects
 from holderlake.scale.bucket.objects import ObjectsError
 from tests.core.lake.test_lake import FOREIGN_NAMES
 from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
