@@ -20,6 +20,9 @@ WORKERS ?= 2
 PYTEST_OPTIONS ?=
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	$(PYTEST_OPTIONS)
+# the marks of the tiers; a test with both marks belongs to the night
+TEST := "not integration and not long"
+INTEGRATION := "integration and not long"
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
 	--no-header --upgrade
 
@@ -32,18 +35,18 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 	@$(BIN)/holderlake demo
 
 test: $(TOOLS) ## the tests that a change must pass, in three minutes
-	@$(PYTEST) --tier test
+	@$(PYTEST) -m $(TEST)
 
 test-integration: $(EXTRAS) ## the other tests that a change should pass, in five minutes more
-	@$(PYTEST) --tier integration
+	@$(PYTEST) -m $(INTEGRATION)
 
 test-long: $(EXTRAS) $(READERS)/ready $(ICEBERG)/ready ## the tests of a night: Spark, large scale, load, repeated kills, real data
-	@HOLDERLAKE_ALL_EXAMPLES=1 $(PYTEST) --tier long -rs
+	@HOLDERLAKE_ALL_EXAMPLES=1 $(PYTEST) -m long -rs
 
 coverage: $(EXTRAS) ## line and branch coverage of the tests of a change
 	@rm -f .coverage .coverage.*
-	@for tier in test integration; do PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest \
-		--numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --tier $$tier $(PYTEST_OPTIONS) || exit 1; done
+	@for tier in $(TEST) $(INTEGRATION); do PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest \
+		--numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "$$tier" $(PYTEST_OPTIONS) || exit 1; done
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --skip-covered --sort=miss | tail -n 40
 

@@ -6,9 +6,11 @@ import atexit
 import gc
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
-pytest_plugins = ["tests.tiers", "tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
+pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
 NEEDED_MEMORY = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 # no deadline, because the time of an example depends on the load of the machine
@@ -53,6 +55,27 @@ def discard_standard_error() -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # imported modules stay, so that no collection has to look at them
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file whose ``pytestmark`` is of another tier than the selected one: what it imports takes seconds."""
+    if not collection_path.name.startswith("test_"):
+        return None
+    marked = re.search(r"^pytestmark = .*pytest\.mark\.(integration|long)", collection_path.read_text(), re.MULTILINE)
+    return True if marked and f"not {marked[1]}" in config.option.markexpr else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are left out or change their order: the number of a case counts
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark later cases of a test: ``later(integration=2, long=5)`` marks those from a number on, counted from 0."""
+    numbers: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        for mark in item.iter_markers("later"):
+            for tier, first in mark.kwargs.items():
+                if numbers[test] >= first:
+                    item.add_marker(tier)
+        numbers[test] += 1
 
 
 @pytest.fixture(autouse=True)

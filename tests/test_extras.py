@@ -37,6 +37,7 @@ def without(packages: list[str], code: str, home: Path) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.integration
 def test_pipeline_and_warehouse_need_no_extra(tmp_path: Path) -> None:
     modules = "holderlake.core.client, holderlake.dagster.definitions, "
     modules += "holderlake.operations.doctor.doctor, holderlake.operations.maintenance.rebuild"
@@ -44,6 +45,7 @@ def test_pipeline_and_warehouse_need_no_extra(tmp_path: Path) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "extra"),
     [("demo", "sample"), ("explore", "service"), ("mcp", "mcp"), ("ui", "ui"), ("report eth 0x1", "plots")],

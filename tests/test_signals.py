@@ -19,7 +19,10 @@ from tests.chain.scripted import TOKEN, MadeUpChain, ScriptedNode
 from tests.presentation.explorer.world import fill
 from tests.processes import HOLDERLAKE, PATIENCE, PIPE, Process, start, wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send"),
+]
 IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
 
 
@@ -94,6 +97,7 @@ def test_sigterm_ends_a_follower_in_order(tmp_path: Path) -> None:
         assert _stopped(process) == (0, "")
 
 
+@pytest.mark.long
 def test_sigterm_ends_an_mcp_server_whose_client_waits(tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     environment = os.environ | {"HOLDERLAKE_HOME": str(fill(tmp_path).path.parent)}

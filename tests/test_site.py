@@ -30,6 +30,8 @@ from tests.servers import LoopbackServer
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -61,6 +61,7 @@ def written(folder: Path, text: str, name: str = "list.csv") -> Path:
     return path
 
 
+@pytest.mark.later(integration=3)
 @pytest.mark.parametrize(
     ("path", "options"),
     [
@@ -121,6 +122,7 @@ def test_a_doubtful_list_is_imported_with_a_notice(
 # ------------------------------------------------------------------ other lists of the same kinds
 
 
+@pytest.mark.later(integration=4, long=7)
 @pytest.mark.parametrize(
     ("number", "thousands", "raw"),
     [
@@ -145,6 +147,7 @@ def test_separators_of_thousands_are_removed(number: str, thousands: str, raw: i
     assert result.balances == {A: str(raw)}, result.output
 
 
+@pytest.mark.later(integration=4)
 @pytest.mark.parametrize(
     ("numbers", "thousands"),
     [
@@ -167,6 +170,7 @@ def test_irregular_separators_are_refused(numbers: Sequence[str], thousands: str
     assert (result.code, result.balances) == (1, {})
 
 
+@pytest.mark.later(integration=3)
 @pytest.mark.parametrize(
     ("header", "row"),
     [
@@ -202,6 +206,7 @@ def test_two_balances_of_a_token_account_are_refused(tmp_path: Path) -> None:
     assert "has two balances" in result.output
 
 
+@pytest.mark.later(integration=4)
 @pytest.mark.parametrize(
     ("first", "options"),
     [
@@ -247,6 +252,7 @@ def test_plausible_balances_cause_no_notice(balances: Sequence[str], tmp_path: P
     assert imported(tmp_path, written(tmp_path, f"address,balance\n{lines}"), *ETH).notices == []
 
 
+@pytest.mark.later(integration=2)
 @pytest.mark.parametrize(
     "document",
     [
@@ -290,6 +296,7 @@ def test_derived_addresses_are_noticed_as_token_accounts(are_points: bool, tmp_p
     assert any("probably token accounts" in notice for notice in result.notices) != are_points
 
 
+@pytest.mark.later(integration=5)
 @pytest.mark.parametrize(
     "text",
     [
@@ -313,6 +320,7 @@ def test_programs_and_web_pages_are_named_as_such(text: str, tmp_path: Path) -> 
     assert any(kind in result.output for kind in ("JavaScript", "web page", "program"))
 
 
+@pytest.mark.later(integration=5)
 @pytest.mark.parametrize(
     "document",
     [

@@ -62,6 +62,8 @@ def ranges(log: Path) -> list[int]:
     return [int(line[2]) - int(line[1]) + 1 for line in lines if line[0] == "eth_getLogs"]
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 @pytest.mark.parametrize("mode", [*modes("40-rpc-drpc-freetier"), *modes("41-rpc-limit-words")])
 def test_limits_of_nodes_in_any_words_are_met(mode: str, tmp_path: Path) -> None:
     limit = int(mode.split(":")[3 if mode.startswith("http") else 2])
@@ -93,12 +95,14 @@ WORDS = [
 ]
 
 
+@pytest.mark.later(integration=1, long=2)
 @pytest.mark.parametrize("mode", WORDS)
 def test_other_words_for_a_limit_halve_the_range(mode: str, tmp_path: Path) -> None:
     code, output = run(tmp_path, mode, "node", "--to-block", "9000")
     assert (code, balances(tmp_path)) == (0, minted(9_000)), output
 
 
+@pytest.mark.integration
 def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
     code, output = run(tmp_path, "cut:700", "node", "--to-block", "1000")
     assert (code, balances(tmp_path)) == (0, minted(1_000)), output
@@ -117,6 +121,7 @@ def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
     assert balances(tmp_path) == ALL
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize("mode", modes("41-rpc-limit-words", "modes_that_fail.txt"))
 def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) -> None:
     code, output = run(tmp_path, mode, "node", log=tmp_path / "calls.txt")
@@ -127,6 +132,7 @@ def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) ->
     assert len(ranges(tmp_path / "calls.txt")) < (50 if is_size else 10)
 
 
+@pytest.mark.long
 def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None:
     assert run(tmp_path, modes("42-rpc-omitted-log")[0], "node")[0] == 0
     code, output = run(tmp_path, "omit:20000", "verify")
@@ -136,8 +142,14 @@ def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None
     assert (code, balances(tmp_path)) == (0, ALL)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
-    "lacks", [["eth_getBlockReceipts"], ["eth_getBlockReceipts", "eth_getTransactionReceipt"]], ids=str
+    "lacks",
+    [
+        ["eth_getBlockReceipts"],
+        pytest.param(["eth_getBlockReceipts", "eth_getTransactionReceipt"], marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_path: Path) -> None:
     faults = [part for method in lacks for part in ("--lacks", method)]
@@ -147,6 +159,7 @@ def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_pa
     assert ("omits 1 events" in output) == (len(lacks) == 1)
 
 
+@pytest.mark.long
 def test_an_omitted_deposit_of_a_wrapped_coin_is_found(tmp_path: Path) -> None:
     (mode,) = modes("43-rpc-weth9")
     run(tmp_path, mode, "node", faults=["--omit", "20050"])
@@ -155,6 +168,7 @@ def test_an_omitted_deposit_of_a_wrapped_coin_is_found(tmp_path: Path) -> None:
     assert "From block 20,050 on: the node's eth_getLogs omits 1 events" in " ".join(output.split())
 
 
+@pytest.mark.long
 def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
     run(tmp_path, "ok", "node")
     code, output = run(tmp_path, "ok", "verify", faults=["--lacks", "state"])
@@ -163,6 +177,7 @@ def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
     assert code == 0
 
 
+@pytest.mark.long
 def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> None:
     run(tmp_path, "omit:20000", "node")
     with made_up_node("ok") as other:
@@ -171,6 +186,7 @@ def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> No
     assert "20,000" in output
 
 
+@pytest.mark.long
 def test_a_check_needs_no_options_after_an_import(tmp_path: Path) -> None:
     env = {"HOLDERLAKE_HOME": str(tmp_path)}
     with made_up_node("ok") as url:
@@ -180,6 +196,7 @@ def test_a_check_needs_no_options_after_an_import(tmp_path: Path) -> None:
     assert "Compared 10 balances" in ended.stdout
 
 
+@pytest.mark.long
 def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
     run(tmp_path, "rebase", "node")
     code, output = run(tmp_path, "rebase", "verify")
@@ -190,6 +207,7 @@ def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
     assert "1 token compared, 1 with other balances than the contract" in said
 
 
+@pytest.mark.integration
 def test_values_that_are_numbers_of_items_are_noticed(tmp_path: Path) -> None:
     code, output = run(tmp_path, "items", "node", "--to-block", "1000")
     assert code == 0
@@ -210,6 +228,8 @@ def stored_token(home: Path) -> tuple[str, str, int]:
     return token.name, token.symbol, token.decimals
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "described"),
     [
@@ -227,6 +247,7 @@ def test_odd_metadata_of_contracts_is_read(kind: str, described: tuple[str, str,
     assert (found[0], found[2]) == (described[0], described[2])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", ["huge", "empty"])
 def test_assumed_decimals_are_read_again_at_the_next_import(kind: str, tmp_path: Path) -> None:
     said = run(tmp_path, f"meta:{kind}", "node", "--to-block", "100")

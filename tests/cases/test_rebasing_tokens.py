@@ -15,6 +15,8 @@ from tests.cases.node import TOKEN, made_up_node
 from tests.cases.test_node_cases import minted
 from tests.commands import holderlake
 
+pytestmark = pytest.mark.integration
+
 FIRST_TIME, SECONDS = 1_700_000_000, 12
 
 

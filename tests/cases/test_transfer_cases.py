@@ -128,6 +128,7 @@ def stored(store: Store, key: tuple[str, str]) -> dict[str, dict[str, str]]:
     }
 
 
+@pytest.mark.later(integration=2, long=4)
 @pytest.mark.parametrize("case", CASES_OF_TRANSFERS, ids=lambda case: f"{case.folder[:2]}-{'+'.join(case.files)}")
 def test_a_case_of_transfers_has_the_right_balances(case: Case, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, printed = run_in(case.folder, monkeypatch, "import", "files", *case.files, *case.options.split())

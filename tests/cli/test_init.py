@@ -110,6 +110,7 @@ def test_another_home_is_used_if_the_default_one_has_a_lake(folder: Path) -> Non
     assert commands == ["holderlake ingest --chain CHAIN --token TOKEN", "holderlake explore --open"]
 
 
+@pytest.mark.integration
 def test_a_terminal_is_asked_until_the_answers_are_valid(folder: Path) -> None:
     answers = ["other", "provider", "ftp://x", URL, "many", "5000", "eth", "0x12", TOKEN]
     terminal, inside = pty.openpty()

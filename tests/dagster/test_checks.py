@@ -123,6 +123,7 @@ def test_loaded_rows_are_judged_as_those_of_the_files(make_workspace: MakeWorksp
     assert sound.metadata["faults"].value == 2
 
 
+@pytest.mark.integration
 def test_the_rows_of_real_answers_are_sound(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for family in (HOLDERS, MAPS):
@@ -195,6 +196,7 @@ def _two_chains(make_workspace: MakeWorkspace) -> Workspace:
     return make_workspace(watchlist={chain: watched[chain][:1] for chain in ("base", "solana")})
 
 
+@pytest.mark.integration
 def test_a_backfill_of_an_old_day_does_not_make_a_table_fresh(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(watchlist={"solana": make_workspace().settings.watchlist["solana"][:1]})
     clock = _Clock(workspace, HOLDERS)
@@ -232,6 +234,7 @@ def test_a_chain_without_answers_is_not_fresh_because_another_is(make_workspace:
     assert clock.check("is_fresh").passed
 
 
+@pytest.mark.integration
 def test_completeness_names_the_missing_instants_of_each_chain(make_workspace: MakeWorkspace) -> None:
     workspace, day = _two_chains(make_workspace), timedelta(days=1)
     clock = _Clock(workspace, HOLDERS)
@@ -248,6 +251,7 @@ def test_completeness_names_the_missing_instants_of_each_chain(make_workspace: M
     assert clock.check("is_complete").passed
 
 
+@pytest.mark.integration
 def test_a_chain_is_not_late_before_its_first_day(make_workspace: MakeWorkspace) -> None:
     workspace = _two_chains(make_workspace)
     workspace.now = lambda: datetime(2023, 6, 15, 6)

@@ -36,6 +36,8 @@ from holderlake.operations.healing.expected import expected
 from holderlake.operations.healing.paused import pausing
 from tests.real import missing
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 TOKEN = "0xcfe4ed94e22467bac6fd2206d478183d57f82197"
 YAML = re.compile(r"```yaml\n(type: holderlake\.dagster.*?)```", re.DOTALL)
@@ -99,6 +101,7 @@ def run(project: Path, code: str, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=project, env=environment, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_two_components_are_side_by_side_in_one_project(project: Path) -> None:
     found = run(
         project,
@@ -114,6 +117,7 @@ def test_two_components_are_side_by_side_in_one_project(project: Path) -> None:
     assert schedules == "onchain_freshness onchain_ingest_daily"
 
 
+@pytest.mark.long
 def test_a_component_has_the_checks_of_its_tables(tmp_path: Path) -> None:
     graph = _holders(tmp_path).resolve_asset_graph()
     checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
@@ -121,11 +125,13 @@ def test_a_component_has_the_checks_of_its_tables(tmp_path: Path) -> None:
     assert {table for table, _ in checks} == {"onchain/holders", "onchain/warehouse"}
 
 
+@pytest.mark.long
 def test_the_assets_of_a_component_have_the_owners_of_its_file(tmp_path: Path) -> None:
     defs = _holders(tmp_path, owners=["team:research"])
     assert {owner for spec in defs.resolve_all_asset_specs() for owner in spec.owners} == {"team:research"}
 
 
+@pytest.mark.long
 def test_the_schedule_of_a_component_records_which_instants_are_due(tmp_path: Path) -> None:
     defs = _holders(tmp_path)
     assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == ["eth|2026-05-02"]
@@ -135,6 +141,7 @@ def test_the_schedule_of_a_component_records_which_instants_are_due(tmp_path: Pa
     assert recorded.instants == {"eth": [datetime(2026, 5, 2)]}
 
 
+@pytest.mark.long
 def test_the_schedule_of_a_component_fetches_each_instant_of_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +152,7 @@ def test_the_schedule_of_a_component_fetches_each_instant_of_a_day(
     ]
 
 
+@pytest.mark.long
 def test_the_schedule_of_a_component_waits_without_credits(tmp_path: Path) -> None:
     defs = _holders(tmp_path)
     with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
@@ -157,6 +165,7 @@ def fail() -> None:
     raise ValueError
 
 
+@pytest.mark.long
 def test_a_failed_run_of_each_job_of_a_component_is_reported(tmp_path: Path, instance: DagsterInstance) -> None:
     defs = _holders(tmp_path)
     jobs = sorted(declared.name for declared in defs.jobs or [])
@@ -168,6 +177,7 @@ def test_a_failed_run_of_each_job_of_a_component_is_reported(tmp_path: Path, ins
     assert sorted(notice.evidence["job"] for notice in reported) == jobs
 
 
+@pytest.mark.long
 def test_runs_of_a_component_without_a_process_are_ended(tmp_path: Path, instance: DagsterInstance) -> None:
     defs, cursor = _holders(tmp_path), None
     jobs = [*(declared.name for declared in defs.jobs or []), "job_of_the_project"]
@@ -214,6 +224,7 @@ def _holders(home: Path, **attributes: Any) -> Definitions:
     return component.build_defs(ComponentTree.for_test().load_context)
 
 
+@pytest.mark.long
 def test_the_page_leads_to_a_materialised_lake(project: Path) -> None:
     ended = run(
         project,
@@ -229,6 +240,7 @@ def test_the_page_leads_to_a_materialised_lake(project: Path) -> None:
     assert (home / "ledger.sqlite").exists()
 
 
+@pytest.mark.long
 def test_the_tool_of_dagster_scaffolds_and_checks_the_component(project: Path) -> None:
     if importlib.util.find_spec("dagster_dg_cli") is None:
         missing("dagster-dg-cli is not installed; 'make extras' installs it")

@@ -13,6 +13,7 @@ from holderlake.dagster.failures import ERROR_TAG, PARTITION_TAG, attempts_of, s
 from tests.postgres import PostgresServer
 
 
+@pytest.mark.long
 def test_a_run_waits_for_a_state_database_that_is_down(
     own_postgres: PostgresServer, instance: DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_storage_that_the_user_chose_is_used(tmp_path: Path) -> None:
     assert (tmp_path / "dagster.yaml").read_text() == chosen
 
 
+@pytest.mark.long
 def test_definitions_load_without_key_store_and_private_modules(tmp_path: Path) -> None:
     script = """
 import resource, sys

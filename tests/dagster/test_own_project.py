@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_user_project_adds_an_asset_downstream_of_holders(project: Path) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))}
     command = ["-m", "dagster", "asset", "materialize", "-m", "definitions", "--select", "*"]

@@ -14,6 +14,8 @@ from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 from tests.processes import DEVNULL, PIPE, Process, start
 
+pytestmark = pytest.mark.integration
+
 RUN = "5d3a2c1b-0000-4000-8000-000000000001"
 JOB = "alerts"  # a name of our jobs, which the sensor looks at
 JOBS = [JOB]
@@ -54,6 +56,7 @@ def _kill(process: Process) -> None:
     process.wait()
 
 
+@pytest.mark.long
 def test_only_a_run_whose_process_was_killed_is_ended(
     running: Process, tmp_path: Path, instance: DagsterInstance
 ) -> None:
@@ -75,6 +78,7 @@ def test_the_lock_of_a_run_is_held_once_and_removed(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_sensor_ends_a_dead_run_at_the_second_tick(
     make_workspace: MakeWorkspace, running: Process, tmp_path: Path, instance: DagsterInstance
 ) -> None:

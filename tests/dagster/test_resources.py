@@ -43,6 +43,7 @@ def home(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
+@pytest.mark.integration
 def test_daemon_and_command_load_the_same_tables(home: Path) -> None:
     command, daemon = workspace_of_command(load_settings()), _workspace_of_daemon()
     write_holders(command.lake, "eth", datetime(2026, 5, 1), {"0xaa": {"0x01": 10}})

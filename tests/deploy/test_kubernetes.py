@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from tests.deploy.kubernetes import faults_of
+
+pytestmark = pytest.mark.integration
 
 FOLDER: Final = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUSTOMIZATION: Final = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())

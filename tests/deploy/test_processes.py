@@ -23,6 +23,8 @@ from holderlake.core.lake.lake import Lake
 from tests.processes import ROOT, wait_until
 from tests.real import missing
 
+pytestmark = pytest.mark.integration
+
 SETTINGS: Final = ROOT / "deploy" / "dagster"
 TOKEN: Final = "0x6e292a54492fcbc538ad4ccd9429d76f4847531e"
 WITHOUT_OUR_EVENT_LOG: Final = "import sys; sys.modules['holderlake.dagster.event_log'] = None"
@@ -74,6 +76,7 @@ def test_history_is_in_postgresql(dagster_home: Path) -> None:
             assert {type(one).__module__.partition(".")[0] for one in stores} == {"dagster_postgres"}
 
 
+@pytest.mark.long
 def test_webserver_daemon_and_code_server_run_one_job_of_a_pool_after_the_other(
     environment: dict[str, str], dagster_home: Path, tmp_path: Path
 ) -> None:
@@ -125,6 +128,7 @@ PAGES: Final = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_a_backfill_of_a_page_fetches_every_partition(
     page: str, environment: dict[str, str], dagster_home: Path, tmp_path: Path

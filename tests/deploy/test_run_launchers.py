@@ -22,6 +22,8 @@ from tests.deploy.kubernetes import faults_of
 from tests.real import missing
 from tests.servers import LoopbackServer
 
+pytestmark = pytest.mark.integration
+
 SETTINGS: Final = Path(__file__).parents[2] / "deploy" / "dagster"
 VARIANTS: Final = ("docker", "kubernetes")
 IMAGE: Final = "holderlake:0.3.0"
@@ -119,6 +121,7 @@ def launched(folder: Path, variant: str, requests: Requests, **launcher: Any) ->
     return requests.bodies
 
 
+@pytest.mark.long
 def test_a_run_in_docker_has_home_settings_and_key(tmp_path: Path, requests: Requests) -> None:
     asked = launched(tmp_path, "docker", requests)
     (create,) = [body for path, body in asked.items() if path.endswith("/containers/create")]
@@ -130,6 +133,7 @@ def test_a_run_in_docker_has_home_settings_and_key(tmp_path: Path, requests: Req
     assert any(path.endswith("/start") for path in asked)
 
 
+@pytest.mark.long
 def test_a_run_in_kubernetes_is_a_valid_job_without_rights(tmp_path: Path, requests: Requests) -> None:
     cluster = {"server": f"http://127.0.0.1:{requests.server_port}"}
     configuration = {

@@ -20,6 +20,8 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.long
+
 PARTITIONS: Final = {"alpha": "eth|2026-05-01", "beta": "base|2026-05-01"}
 POOLS: Final = "concurrency: {pools: {granularity: run, default_limit: 1}}"
 

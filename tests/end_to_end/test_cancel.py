@@ -28,6 +28,8 @@ from holderlake.dagster.instance import dagster_instance
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider
 from tests.processes import wait_until
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 TOKEN = "0x" + "2" * 40
 INSTANTS = [datetime(2026, 1, 1) + timedelta(hours=hour) for hour in range(400)]

@@ -9,9 +9,13 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from tests.processes import PATIENCE, PIPE, start_holderlake
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 

@@ -101,6 +101,7 @@ ROWS: list[tuple[Request, int]] = [
 ]
 
 
+@pytest.mark.later(integration=8)
 @pytest.mark.parametrize(("request_", "cost"), ROWS, ids=lambda value: getattr(value, "endpoint", None))
 def test_each_endpoint_answers_and_the_ledger_equals_what_was_billed(
     sample_service: Any, session: Session, request_: Request, cost: int

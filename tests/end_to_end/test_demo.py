@@ -31,6 +31,8 @@ from tests.end_to_end.recounts import RECOUNTS, Files
 from tests.processes import HOLDERLAKE, Ended, run
 from tests.real import missing
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+import pytest
+
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
@@ -19,6 +21,8 @@ from tests.chain.scripted import ScriptedNode, way_to
 from tests.end_to_end.test_real_chain import Trade, balances_of, environment
 from tests.processes import PATIENCE, PIPE, start_holderlake, wait_until
 from tests.receiver import Receiver
+
+pytestmark = pytest.mark.integration
 
 BLOCKS = 12
 
@@ -58,6 +62,7 @@ def test_the_store_follows_new_blocks_and_reorganisations(anvil: Anvil, tmp_path
     assert sum(report["removed"] for report in reports) == 3 * BLOCKS // 4
 
 
+@pytest.mark.long
 def test_a_node_that_fails_is_asked_again(anvil: Anvil, tmp_path: Path) -> None:
     coin = anvil.deploy("Coin")
     with way_to(anvil.url) as honest, ScriptedNode(honest) as node:
@@ -80,6 +85,7 @@ def test_a_node_that_fails_is_asked_again(anvil: Anvil, tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.long
 def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) -> None:
     coin, (first, second) = anvil.deploy("Coin"), (f"0x{number:040x}" for number in (11, 12))
     anvil.mine([call("Coin", coin, "mint", first, 10**6)])
@@ -114,6 +120,7 @@ def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) ->
     assert (state.is_running, state.reorgs, state.undone, state.alerts) == (False, 1, 1, 2)
 
 
+@pytest.mark.long
 def test_a_follower_evaluates_what_happened_while_it_was_stopped(anvil: Anvil, tmp_path: Path) -> None:
     coin, (first, second) = anvil.deploy("Coin"), (f"0x{number:040x}" for number in (11, 12))
     anvil.mine([call("Coin", coin, "mint", first, 10**6)])
@@ -156,6 +163,7 @@ def test_a_follower_evaluates_what_happened_while_it_was_stopped(anvil: Anvil, t
     assert last.returncode == 0
 
 
+@pytest.mark.long
 def test_a_chain_has_one_follower(anvil: Anvil, tmp_path: Path) -> None:
     coin = anvil.deploy("Coin")
     anvil.mine([call("Coin", coin, "mint", f"0x{5:040x}", 9)])

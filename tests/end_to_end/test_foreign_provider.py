@@ -35,6 +35,8 @@ from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question
 from tests.filling import fill
 
+pytestmark = pytest.mark.integration
+
 CHAIN_IDS = ("eth", "base", "bsc")
 TOKENS_OF = [f"0x{number:040x}" for number in range(1, 11)]
 INSTANTS = [datetime(2026, 1, 1) + timedelta(days=day) for day in range(5)]
@@ -64,6 +66,7 @@ def fill_all(workspace: Workspace, families: Sequence[Stream], chains: Sequence[
             fill(workspace, family, chain, *instants)
 
 
+@pytest.mark.long
 def test_300_documents_inside_the_bounds_land_completely(provider: ForeignProvider, tmp_path: Path) -> None:
     families = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
     with closing(workspace_of(provider, tmp_path)) as workspace:
@@ -125,6 +128,7 @@ def test_documents_beyond_the_bounds_land_but_for_the_places_they_name(
         assert issues >= {"unreadable_value", "missing_value", "odd_text", "unknown_relationship", "failure"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("beyond", "code"),
     [
@@ -146,6 +150,7 @@ def test_ingest_ends_with_the_exit_code_of_what_landed(
     assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
 
 
+@pytest.mark.long
 def test_ingest_that_can_read_nothing_ends_with_exit_code_1(provider: ForeignProvider, home: Path) -> None:
     page = next(change for change in BEYOND_HOLDERS if change[0] == "a page")
     provider.answer = lambda target, body: page[1]({}, None)  # type: ignore[assignment, method-assign, arg-type]

@@ -24,6 +24,8 @@ from tests.conftest import RunningService
 from tests.core.provider.misbehaving import Received, Step, answer, endless, error, half, scripted, token_map
 from tests.processes import HOLDERLAKE, Ended, run
 
+pytestmark = pytest.mark.long
+
 TOKEN = "native"
 MAY = datetime(2026, 5, 1)
 Fate = Callable[[Received], Step | None]

@@ -32,6 +32,8 @@ from tests.end_to_end.backfills import (
 from tests.end_to_end.filler import READY, ROOMS
 from tests.processes import Process
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "4"))
 REQUESTS = max(60, 10 * KILLS)
 REQUESTS_AN_INSTANT, REQUESTS_ONCE = 23, 9

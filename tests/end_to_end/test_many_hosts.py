@@ -37,6 +37,8 @@ from tests.end_to_end.backfills import (
 from tests.processes import wait_until
 from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "3"))
 HOSTS = 3
 INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3 + KILLS // 3)]

@@ -54,6 +54,8 @@ from tests.end_to_end.faulty_provider import (
 from tests.examples import some
 from tests.filling import fill
 
+pytestmark = pytest.mark.integration
+
 REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "150"))
 TOKENS = [f"0x{number:040x}" for number in range(1, 39)]
 INSTANTS = [datetime(2026, 1, 1) + timedelta(days=day) for day in range(REQUESTS // (2 * len(TOKENS)) + 1)]
@@ -95,6 +97,7 @@ def backfill(workspace: Workspace) -> None:
         fill(workspace, family, CHAIN, *INSTANTS)
 
 
+@pytest.mark.long
 def test_good_answers_are_committed_and_bad_ones_reported(provider: FaultyProvider, tmp_path: Path) -> None:
     unreadable = {question for question, fate in FATES.items() if fate.spoilt}
     unanswered = {question for question, fate in FATES.items() if fate.lasting}
@@ -135,7 +138,11 @@ def test_good_answers_are_committed_and_bad_ones_reported(provider: FaultyProvid
 
 @pytest.mark.parametrize(
     "refusal",
-    [error(429, "credits_exhausted", detail=USED_UP), error(429, detail=USED_UP), error(402, detail=USED_UP)],
+    [
+        error(429, "credits_exhausted", detail=USED_UP),
+        pytest.param(error(429, detail=USED_UP), marks=pytest.mark.long),
+        pytest.param(error(402, detail=USED_UP), marks=pytest.mark.long),
+    ],
     ids=["the contract's", "without a code", "payment required"],
 )
 def test_a_backfill_without_credits_stops_and_resumes_after_renewal(tmp_path: Path, refusal: Step) -> None:
@@ -169,6 +176,7 @@ def test_a_day_without_answers_does_not_block_other_days(tmp_path: Path) -> None
         assert set(named(workspace)) == set(fates)
 
 
+@pytest.mark.long
 def test_an_outage_ends_a_backfill_before_everything_was_asked_in_vain(tmp_path: Path) -> None:
     tokens = TOKENS[:2]
     days = [INSTANTS[0] + timedelta(days=day) for day in range(100)]
@@ -285,6 +293,7 @@ def stage() -> Iterator[tuple[str, list[RandomProvider]]]:
         yield server.address, players
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("seed", range(some(500) if some(500) == 500 else 10))
 def test_books_rows_and_exit_code_are_right_after_random_faults(
     stage: tuple[str, list[RandomProvider]], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
@@ -116,6 +118,7 @@ def balances_of(anvil: Anvil, coin: str, block: int, people: Sequence[str]) -> d
     return {one: value for one, value in found.items() if value}
 
 
+@pytest.mark.long
 def test_balances_equal_the_contract_after_reorganisations_and_a_kill(anvil: Anvil, tmp_path: Path) -> None:
     rng = random.Random(20_261_121)
     people = [f"0x{rng.getrandbits(160):040x}" for _ in range(PEOPLE)]

@@ -37,6 +37,8 @@ from tests.engine.world import UINT256, a_token, cex, dex, world
 from tests.processes import PATIENCE, start_holderlake, wait_until
 from tests.sources.reading import read_transfers
 
+pytestmark = pytest.mark.long
+
 ZERO = "0x" + "0" * 40
 DECIMALS = {"erc20": 18, "erc721": 0}
 STEPS = 10

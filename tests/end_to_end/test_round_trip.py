@@ -55,6 +55,7 @@ def _assert_same_refusal(service: Any, request: Any, error: EngineError) -> None
     assert refused.value.code == error.code
 
 
+@pytest.mark.later(integration=9, long=16)
 @pytest.mark.parametrize(("token", "as_of"), MOMENTS, ids=lambda value: getattr(value, "symbol", None))
 def test_a_map_over_http_equals_the_engines_tables(sample_service: Any, token: Any, as_of: datetime) -> None:
     options = MapOptions(return_nodes=True, return_relationships=True, timestamp=to_unix(as_of))
@@ -70,6 +71,7 @@ def test_a_map_over_http_equals_the_engines_tables(sample_service: Any, token: A
         assert _without_dt_update(arrived[name]) == _without_dt_update(rows), name
 
 
+@pytest.mark.later(integration=14, long=27)
 @pytest.mark.parametrize("details", [False, True])
 @pytest.mark.parametrize(("token", "as_of"), MOMENTS[::2], ids=lambda value: getattr(value, "symbol", None))
 def test_holders_over_http_equal_the_engines_table(

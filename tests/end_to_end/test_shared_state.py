@@ -27,6 +27,8 @@ from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.processes import PIPE, start
 
+pytestmark = pytest.mark.integration
+
 Hosts = Callable[[str], Workspace]
 HOLD = """
 import sys, time
@@ -57,6 +59,7 @@ def spend(path: Path, cost: int) -> None:
         ledger.reserve("run", "map", "eth/0xbb", cost)
 
 
+@pytest.mark.long
 def test_the_ledgers_of_homes_are_copied_once(hosts: Hosts) -> None:
     for name, cost in (("one", 100), ("two", 25)):
         spend(hosts(name).settings.ledger, cost)
@@ -68,6 +71,7 @@ def test_the_ledgers_of_homes_are_copied_once(hosts: Hosts) -> None:
         host.close()
 
 
+@pytest.mark.long
 def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
     one, other = hosts("one").ledger, hosts("other").ledger
     (reserved,) = one.apply([Reserve("run", "map", None, 600)])

@@ -276,6 +276,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+@pytest.mark.long
 @pytest.mark.skipif("HOLDERLAKE_YEAR_DAYS" not in os.environ, reason="takes minutes a day: set HOLDERLAKE_YEAR_DAYS")
 def test_a_year_of_faults_ends_complete_and_paid_once(tmp_path: Path) -> None:
     chosen = random.Random(SEED)

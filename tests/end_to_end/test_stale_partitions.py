@@ -14,6 +14,8 @@ import pytest
 from holderlake.core.warehouse.warehouse import Warehouse
 from tests.commands import holderlake
 
+pytestmark = pytest.mark.integration
+
 TOKEN = f"0x{0xDD:040x}"
 BEGIN = datetime(2026, 1, 1)
 INSTANTS = [BEGIN + timedelta(days=days) for days in (4, 14, 24, 34)]

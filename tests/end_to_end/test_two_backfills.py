@@ -22,6 +22,8 @@ from tests.end_to_end.backfills import (
 )
 from tests.end_to_end.filler import STOPPED_BY_A_CEILING
 
+pytestmark = pytest.mark.long
+
 INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(2)]
 
 

@@ -150,6 +150,7 @@ def test_a_repeated_address_has_two_rows(build: Build) -> None:
     assert [(row["address"], row["degree"]) for row in rows] == [("a", 1), ("b", 1), ("a", 1)]
 
 
+@pytest.mark.integration
 @settled(12)
 @given(histories(), histories(), st.integers(0, 101))
 def test_facts_equal_plain_counting(first: list[Row], second: list[Row], at: int) -> None:

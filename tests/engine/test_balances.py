@@ -204,6 +204,7 @@ def test_supply_is_conserved(history: list[Row]) -> None:
         assert balances_as_of(store, *COIN, from_unix(END)).supply == minted - burnt
 
 
+@pytest.mark.long
 @settled(12)
 @given(histories(), st.integers(1, 99))
 def test_later_transfers_do_not_change_the_answer_of_a_second(history: list[Row], at: int) -> None:

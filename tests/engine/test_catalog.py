@@ -71,6 +71,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.integration
 def test_processes_that_open_a_new_store_at_once_all_succeed(tmp_path: Path) -> None:
     openers = [start(_OPEN, str(tmp_path), stdin=PIPE, stdout=PIPE, stderr=PIPE) for _ in range(3)]
     for opener in openers:

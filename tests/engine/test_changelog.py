@@ -156,6 +156,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.long
 def test_an_import_of_another_process_is_seen_at_once(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     known = store.generation()
@@ -234,6 +235,7 @@ def test_a_snapshot_of_an_empty_store_has_generation_nought(build: Build) -> Non
     assert (snapshot.generation(), size(snapshot)) == (0, 0)
 
 
+@pytest.mark.integration
 def test_a_snapshot_has_the_files_of_its_generation_during_imports(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     before = store.generation()

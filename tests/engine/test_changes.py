@@ -83,6 +83,7 @@ def share(amount: int, supply: int) -> float:
     return float(min(Fraction(1), Fraction(amount, supply))) if supply > 0 else 0.0
 
 
+@pytest.mark.long
 @settled(25)
 @given(histories(), st.integers(0, 100), st.integers(1, 60), st.integers(0, 5))
 def test_changes_of_holders_equal_brute_force(history: list[Row], before: int, later: int, most: int) -> None:
@@ -195,6 +196,7 @@ def test_empty_changes_have_the_same_schema(build: Build) -> None:
 # ---------------------------------------------------------------------- clusters
 
 
+@pytest.mark.later(integration=4, long=7)
 @pytest.mark.parametrize("seed", range(16))
 def test_changes_of_clusters_equal_brute_force(seed: int) -> None:
     chance = Random(2_000 + seed)

@@ -48,6 +48,7 @@ def connected(pairs: list[tuple[int, int]], nodes: int = 10) -> list[int]:
     return components(np.array([0, len(pairs)]), ones, others, nodes)[0].tolist()
 
 
+@pytest.mark.integration
 @settled(200)
 @given(_pairs)
 def test_components_equal_networkx(pairs: list[tuple[int, int]]) -> None:
@@ -157,6 +158,7 @@ def test_holders_below_the_limit_are_in_no_cluster(build: Build) -> None:
     assert clusters(draw(store, limit=2)) == [{"a", "b"}]
 
 
+@pytest.mark.integration
 @settled(15)
 @given(histories(), st.sets(st.sampled_from(NAMES), max_size=3), st.integers(2, 6), st.booleans())
 def test_clusters_of_any_history_are_disjoint_and_complete(

@@ -41,6 +41,7 @@ def expected(whole: Path) -> dict[str, Any]:
         return answers(store)
 
 
+@pytest.mark.long
 def test_the_whole_store_is_verified_and_answers(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
     root = copied(whole, tmp_path / "store")
     found = verify(root)
@@ -51,6 +52,7 @@ def test_the_whole_store_is_verified_and_answers(whole: Path, expected: dict[str
     assert outcome(root, expected) == "right"
 
 
+@pytest.mark.integration
 def test_files_unchanged_since_their_write_are_not_read_for_checksums(
     whole: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +80,7 @@ def test_a_changed_file_with_its_old_times_is_refused(whole: Path, expected: dic
         holders(store, token=NEW)
 
 
-@pytest.mark.parametrize("copy", ["kept", "lost"])
+@pytest.mark.parametrize("copy", ["kept", pytest.param("lost", marks=pytest.mark.integration)])
 def test_an_emptied_catalogue_never_deletes_transfers(
     whole: Path, expected: dict[str, Any], tmp_path: Path, copy: str
 ) -> None:
@@ -110,6 +112,7 @@ def chosen(root: Path, rng: Random) -> Path:
     return rng.choice(by_kind[rng.choice(sorted(by_kind))])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cases", [6, CASES])
 def test_random_damage_is_answered_right_or_refused(
     whole: Path, expected: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: int

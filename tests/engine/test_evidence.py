@@ -56,6 +56,7 @@ def paths(rows: Iterable[Row]) -> list[str]:
 # ---------------------------------------------------------------------- brute force
 
 
+@pytest.mark.later(integration=7)
 @pytest.mark.parametrize("seed", range(16))
 def test_evidence_of_a_random_world_equals_brute_force(seed: int) -> None:
     chance = Random(1_000 + seed)

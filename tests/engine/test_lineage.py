@@ -96,6 +96,7 @@ def maps(draw: st.DrawFn) -> list[Members]:
     return [Members(cluster, sum(cluster.values()) / 50) for cluster in clusters if len(cluster) > 1]
 
 
+@pytest.mark.integration
 @settled(300)
 @given(maps(), maps())
 def test_changes_of_random_clusters_equal_brute_force(before: list[Members], after: list[Members]) -> None:

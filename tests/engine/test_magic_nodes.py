@@ -141,6 +141,8 @@ def test_the_rules_limit_the_number_of_magic_nodes(build: Build) -> None:
     assert links(drawn) == ["m0 -> a", "m0 -> b", "m1 -> a", "m1 -> b"]
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", range(6))
 def test_ties_are_broken_by_address_in_any_import_order(seed: int) -> None:
     """The order is that of the bytes of the text: digits, capitals, small letters, then letters beyond ASCII."""

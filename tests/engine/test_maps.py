@@ -82,6 +82,7 @@ def assert_equal_to_brute_force(store: Store, oracle: Oracle, token: Key, at: in
         assert found[name] == expected[name], name
 
 
+@pytest.mark.later(integration=9, long=14)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_world_is_drawn_as_by_brute_force(seed: int) -> None:
     chance = Random(seed)
@@ -128,6 +129,7 @@ def test_a_flawed_history_is_drawn_as_by_brute_force(name: str) -> None:
 # ---------------------------------------------------------------------- the past does not change
 
 
+@pytest.mark.integration
 @settled(9)
 @given(histories(), st.integers(1, 99))
 def test_later_transfers_do_not_change_the_map_of_a_second(history: list[Row], at: int) -> None:

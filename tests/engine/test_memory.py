@@ -50,6 +50,7 @@ def answers(store: Store, at: int) -> list[Any]:
     return [held(store, at), address_facts(store, names, from_unix(at))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "memory"), [(1, 40_000), (0, 8_000)])
 def test_imports_and_roll_backs_give_the_same_store_in_little_memory(seed: int, memory: int, build: Build) -> None:
     chance = Random(seed)
@@ -123,6 +124,7 @@ print(json.dumps({"added": added, "before": before, "most": most}))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="anonymous memory is read from Linux's /proc")
 def test_an_import_several_times_larger_than_its_budget_stays_within_it(tmp_path: Path) -> None:
     rows, budget = 400_000, 64_000_000
@@ -132,6 +134,7 @@ def test_an_import_several_times_larger_than_its_budget_stays_within_it(tmp_path
     assert found["most"] - found["before"] < budget
 
 
+@pytest.mark.integration
 def test_releasing_pages_during_a_token_does_not_change_the_answer(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pytest
 from hypothesis import given
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
@@ -35,6 +36,7 @@ def by_brute_force(rows: list[Row], at: int) -> Found:
     return {address: (balances[address], since[address]) for address in since}
 
 
+@pytest.mark.integration
 @given(histories())
 @settled(60)
 def test_negative_balances_and_times_equal_brute_force(rows: list[Row]) -> None:

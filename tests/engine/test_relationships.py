@@ -103,6 +103,7 @@ def test_an_address_named_twice_counts_once(build: Build) -> None:
     assert (exactly(row, "total_value"), row["total_transfers"]) == (5, 1)
 
 
+@pytest.mark.integration
 @settled(12)
 @given(histories(), st.integers(0, 101))
 def test_links_equal_plain_grouping(history: list[Row], at: int) -> None:

@@ -74,6 +74,7 @@ def test_removed_transfers_can_be_imported_again_in_other_blocks(build: Build) -
     assert holders(store, at=3) == [("a", 3), ("b", 2)]
 
 
+@pytest.mark.later(integration=2, long=3)
 @pytest.mark.parametrize("seed", range(12))
 def test_maps_after_imports_and_roll_backs_equal_brute_force(seed: int) -> None:
     chance = Random(seed)

@@ -53,6 +53,8 @@ from tests.engine.world import (
 )
 from tests.processes import PIPE, start
 
+pytestmark = pytest.mark.integration
+
 Build = Callable[..., Store]
 DAY = 86_400
 ANSWERS = int(os.environ.get("HOLDERLAKE_ANSWERS", "60"))
@@ -83,6 +85,7 @@ def import_in_pieces(store: Store, rows: list[Row], chance: Random) -> None:
 # ---------------------------------------------------------------------- brute force
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("seed", range(max(1, ANSWERS // 4)))
 def test_random_answers_equal_brute_force(seed: int) -> None:
     chance = Random(seed)
@@ -115,6 +118,7 @@ def pages(store: Store, token: tuple[str, str], at: int, size: int) -> list[tupl
             return found
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("name", flawed_histories.NAMES)
 def test_a_flawed_history_in_pieces_equals_brute_force(name: str) -> None:
     chance = Random(name)
@@ -152,6 +156,7 @@ def answers(store: Store, at: int) -> list[Any]:
 # ---------------------------------------------------------------------- large imports
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("seed", range(6))
 def test_an_import_larger_than_memory_gives_the_same_store(seed: int, build: Build) -> None:
     chance = Random(seed)
@@ -169,6 +174,7 @@ def test_an_import_larger_than_memory_gives_the_same_store(seed: int, build: Bui
     assert not list(spilled.root.glob(".spool*"))
 
 
+@pytest.mark.long
 def test_a_store_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
     rows = [transfer(f"mint -> a{number % 9}", number, at=number + 1) for number in range(300)]
     with Store(tmp_path / 'it\'s "mine" $x') as store:
@@ -204,7 +210,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
-@pytest.mark.parametrize("kills", [1, 4])
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path, kills: int) -> None:
     chance = random.Random(1)
     for _ in range(kills):
@@ -248,6 +254,7 @@ def random_instants(chance: Random) -> list[datetime]:
     return [from_unix(max(0, at)) for at in [*seconds, *ends_of_days, seconds[0], END]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(max(1, ANSWERS // 5)))
 def test_a_batch_gives_the_rows_of_single_maps(seed: int) -> None:
     chance = Random(seed)

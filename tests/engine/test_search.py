@@ -238,6 +238,7 @@ def by_brute_force(tokens: dict[tuple[str, str], TokenInfo], text: str, limit: i
     return [token for _, token in ranked][:limit] if plain(text) else []
 
 
+@pytest.mark.later(integration=9)
 @pytest.mark.parametrize("seed", range(30))
 def test_a_search_finds_what_brute_force_finds(seed: int) -> None:
     chance = Random(seed)
@@ -280,7 +281,22 @@ def crowded() -> Iterator[Store]:
         yield store
 
 
-@pytest.mark.parametrize("text", ["to", "t", "doge", "dogw", "dogwifhat", "do", "w", "wolf 1", f"0x{77:040x}", "none"])
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to",
+        "t",
+        "doge",
+        "dogw",
+        "dogwifhat",
+        "do",
+        "w",
+        "wolf 1",
+        pytest.param(f"0x{77:040x}", marks=pytest.mark.long),
+        pytest.param("none", marks=pytest.mark.long),
+    ],
+)
 def test_the_work_of_a_search_does_not_grow_with_the_tokens(crowded: Store, text: str) -> None:
     steps = 0
 
@@ -295,6 +311,7 @@ def test_the_work_of_a_search_does_not_grow_with_the_tokens(crowded: Store, text
     assert steps < 10_000  # instructions of SQLite's machine; reading all tokens once takes over 200,000
 
 
+@pytest.mark.integration
 def test_indexed_tokens_are_read_through_an_index(crowded: Store) -> None:
     with closing(connect(crowded.root)) as catalog:
         plan = str(

@@ -110,6 +110,7 @@ def test_an_exact_time_replaces_an_estimate_in_any_order_of_import(build: Build)
             assert contents(store) == [known]
 
 
+@pytest.mark.long
 @settled(10)
 @given(histories(), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_the_order_of_imports_does_not_matter(history: list[Row], chance: st.random, parts: int) -> None:
@@ -213,6 +214,7 @@ def test_a_reader_keeps_the_file_it_began_with(build: Build, monkeypatch: pytest
     assert holders(store) == [("b", 9), ("c", 7), ("a", 5)]
 
 
+@pytest.mark.integration
 def test_readers_see_each_import_whole(build: Build) -> None:
     store = build(transfer("mint -> a"), transfer("mint -> a", token=OTHER))
 

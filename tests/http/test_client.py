@@ -112,6 +112,7 @@ def test_requests_that_were_never_sent_are_known(
     assert (outcome.cause, outcome.response) == ("unsent", None)
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize(
     ("step", "cause", "status"),
     [
@@ -173,6 +174,7 @@ def test_a_password_in_the_address_becomes_a_header(transport: Transport) -> Non
     assert asyncio.run(run()).startswith("Basic ")
 
 
+@pytest.mark.later(integration=1)
 def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture, transport: Transport) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):

@@ -27,6 +27,7 @@ def test_the_library_imports_no_dagster_and_nothing_heavy_by_itself() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.long
 def test_all_public_names_together_import_no_dagster() -> None:
     code = (
         "import sys, holderlake; [getattr(holderlake, n) for n in holderlake.__all__]; print('dagster' in sys.modules)"

@@ -18,6 +18,8 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from tests.lakes import write_holders
 from tests.real import missing
 
+pytestmark = pytest.mark.integration
+
 ROOT: Final = Path(__file__).parents[2]
 NOTEBOOK: Final = ROOT / "notebooks" / "warehouse.py"
 
@@ -37,12 +39,14 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_without_a_warehouse_the_notebook_says_how_to_make_one(notebook: ModuleType) -> None:
     shown, made = notebook.app.run()
     assert [cell.text.count("make demo") for cell in shown if cell is not None] == [1]
     assert "tokens" not in made  # no cell fails: those below wait for the warehouse
 
 
+@pytest.mark.long
 def test_without_a_map_the_notebook_says_how_to_get_one(notebook: ModuleType, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     write_holders(lake, "eth", datetime(2026, 11, 1), {"0xa": {"0x1": 1}})

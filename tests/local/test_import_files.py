@@ -89,6 +89,7 @@ def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> N
     assert histories(tmp_path) == []
 
 
+@pytest.mark.long
 def test_imported_transfers_are_in_the_warehouse_at_once(run: Run) -> None:
     for count, row in enumerate(ETL, 1):
         Path("some.csv").write_bytes(as_csv([row]))
@@ -232,6 +233,7 @@ def test_blocks_and_a_map_go_together(run: Run) -> None:
     assert (ended.code, ended.lines[0]["added"]) == (0, 2)
 
 
+@pytest.mark.integration
 def test_a_wrong_checksum_is_imported_and_reported(run: Run) -> None:
     Path("rows.csv").write_bytes(
         as_csv([{**row, "token_address": CHECKSUMMED_TOKEN.replace("5aA", "5aa")} for row in ETL])
@@ -294,6 +296,7 @@ def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:
     assert "'0x12' is not an address of chain linea" in run("import", "files", "bad.csv", "--chain", "linea").stderr
 
 
+@pytest.mark.long
 def test_an_import_ends_with_the_command_that_leads_to_a_map(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

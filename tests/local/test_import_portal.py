@@ -52,6 +52,7 @@ def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any
     return CliRunner().invoke(app, ["import", *arguments, "--chain", "eth"])
 
 
+@pytest.mark.integration
 def test_the_store_equals_one_that_was_imported_from_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = MadeUpChain(BLOCKS)
     with ScriptedNode(chain.answer) as node, ScriptedPortal(chain, blocks=37) as portal:
@@ -175,6 +176,7 @@ def test_a_repeated_import_reads_only_new_blocks(tmp_path: Path) -> None:
     assert facts(rows_of(tmp_path)) == expected()
 
 
+@pytest.mark.integration
 def test_a_killed_import_resumes(tmp_path: Path) -> None:
     reached: list[Query] = []
 

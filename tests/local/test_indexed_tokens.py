@@ -57,12 +57,14 @@ def test_an_import_of_a_file_marks_no_token(run: Run, tmp_path: Path) -> None:
     assert not tied(tmp_path)
 
 
+@pytest.mark.integration
 def test_an_import_of_several_tokens_names_the_command_until_one_is_marked(run: Run) -> None:
     assert "holderlake store index CHAIN TOKEN" in run("import", "files", "transfers.csv").stderr
     run("store", "index", "eth", USDC)
     assert "holderlake store index" not in run("import", "files", "transfers.csv").stderr
 
 
+@pytest.mark.integration
 def test_the_command_marks_a_token_and_takes_the_mark_back(run: Run, tmp_path: Path) -> None:
     run("import", "files", "transfers.csv")
     assert listed(run, "eth", USDC.upper().replace("0X", "0x")) == [(USDC, "command", 1)]
@@ -84,6 +86,7 @@ def test_tokens_to_remove_have_to_be_named(run: Run) -> None:
     run("store", "index", "eth", "--remove", code=2)
 
 
+@pytest.mark.long
 def test_a_token_list_marks_tokens(run: Run, tmp_path: Path) -> None:
     token = {"chainId": 1, "address": USDC, "name": "Dollar", "symbol": "USDC", "decimals": 6}
     other = {"chainId": 1, "address": SPAM, "name": "Spam", "symbol": "SPAM", "decimals": 6}
@@ -102,6 +105,7 @@ def test_a_token_that_an_import_names_is_marked(run: Run, tmp_path: Path) -> Non
     assert listed(run) == [(USDC, "import", 1)]
 
 
+@pytest.mark.integration
 def test_settings_mark_tokens(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "holderlake.toml").write_text(f'[engine.indexed]\neth = ["native", "{USDC}"]\n')
     run("import", "files", "transfers.csv")

@@ -15,6 +15,8 @@ from holderlake.cli.main import app
 from holderlake.core.contract.times import from_unix
 from tests.flawed_histories import LOSSY, below_zero, history, token_of, write
 
+pytestmark = pytest.mark.integration
+
 Run = Callable[..., Any]
 
 TOKENS = {name: token_of(name) for name in (*LOSSY, "mints")}
@@ -59,6 +61,7 @@ def test_the_report_of_an_import_names_each_address(imported: list[dict[str, Any
     assert gap["since"] == from_unix(history("items_with_a_gap")[-1]["block_time"]).isoformat()
 
 
+@pytest.mark.long
 def test_the_command_lists_the_addresses_of_the_store(run: Run, imported: list[dict[str, Any]]) -> None:
     rows = json.loads(run("store", "negative-balances", "--json").stdout)
     assert Counter(row["token_address"] for row in rows if "balance" in row) == COUNTS
@@ -74,6 +77,7 @@ def test_people_see_the_lowest_addresses_and_where_the_others_are(run: Run, tmp_
     assert "a history lacks transfers" in ended.stderr
 
 
+@pytest.mark.long
 def test_the_doctor_counts_them(run: Run, imported: list[dict[str, Any]]) -> None:
     findings = json.loads(run("doctor", "--json").stdout)
     (line,) = (one for one in findings if one["what"] == "negative balances")
@@ -81,6 +85,7 @@ def test_the_doctor_counts_them(run: Run, imported: list[dict[str, Any]]) -> Non
     assert "holderlake store negative-balances" in line["advice"]
 
 
+@pytest.mark.long
 def test_data_quality_has_a_row_for_each_address(run: Run, imported: list[dict[str, Any]]) -> None:
     run("backfill", "--from", "2026-01-01", "--to", "2026-01-01", "--table", "maps")
     sql = "SELECT * FROM data_quality WHERE issue = 'negative_balance' ORDER BY subject, found"

@@ -104,6 +104,7 @@ def test_times_of_blocks_come_from_a_file_of_blocks(run: Run, tmp_path: Path) ->
         assert balances_as_of(store, "eth", TOKEN, from_unix(1_700_000_000)).holders == [(A, 5)]
 
 
+@pytest.mark.later(integration=4)
 @pytest.mark.parametrize(
     ("row", "options", "words"),
     [
@@ -126,6 +127,7 @@ def test_an_invalid_balance_list_is_refused(
     assert re.search(words, run("import", "balances", path, *options))
 
 
+@pytest.mark.integration
 def test_two_different_lists_are_refused_until_one_is_removed(run: Run, tmp_path: Path) -> None:
     first = write(tmp_path / "first.csv", [{"address": A, "balance": 5}])
     second = write(tmp_path / "second.csv", [{"address": A, "balance": 6}])
@@ -148,6 +150,8 @@ def test_of_several_files_all_are_stored_or_none(run: Run, tmp_path: Path) -> No
 # ------------------------------------------------------------------ histories on top
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 @pytest.mark.parametrize("name", flawed_histories.NAMES)
 def test_balances_and_later_transfers_close_as_the_whole_history(name: str, run: Run, tmp_path: Path) -> None:
     rows = in_order(name)
@@ -172,6 +176,7 @@ def in_order(name: str) -> list[Row]:
     return sorted(flawed_histories.history(name), key=lambda row: (row["block_number"], row["log_index"]))
 
 
+@pytest.mark.integration
 def test_a_history_that_begins_before_the_list_is_refused(run: Run, tmp_path: Path) -> None:
     history = str(flawed_histories.write("mints", tmp_path))
     first = in_order("mints")[0]

@@ -64,6 +64,7 @@ def test_a_removed_threshold_falls_back_to_the_default(
     assert store_rules(tmp_path).supernode_degree == Rules().supernode_degree
 
 
+@pytest.mark.integration
 def test_a_changed_threshold_is_logged_once(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -107,6 +108,7 @@ def test_the_doctor_shows_the_rules_of_the_own_store(run: Run, monkeypatch: pyte
     assert "supernode_degree 7,000, hypernode_transfers 200,000" in rules_line(run)["found"]
 
 
+@pytest.mark.integration
 def test_the_doctor_shows_that_the_sample_world_has_its_own_rules(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DEGREE, "7000")
     line = rules_line(run)
@@ -114,6 +116,7 @@ def test_the_doctor_shows_that_the_sample_world_has_its_own_rules(run: Run, monk
     assert "[engine.thresholds] apply to your own store" in line["advice"]
 
 
+@pytest.mark.integration
 def test_the_doctor_asks_our_own_service_for_its_rules(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def fault() -> str:
     return str(caught.value)
 
 
+@pytest.mark.long
 def test_a_start_waits_for_a_database_of_keys_that_is_down(tmp_path: Path, own_postgres: PostgresServer) -> None:
     section = {"database": own_postgres.url(), "secret": "s" * 32}
     own_postgres.stop()
@@ -224,6 +225,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Command]]:
         yield lambda home, *options: stack.enter_context(serving(home, tmp_path, *options))
 
 
+@pytest.mark.long
 def test_serve_prints_its_address_and_warns_about_an_empty_store(serve: Callable[..., Command], tmp_path: Path) -> None:
     command = serve(tmp_path / "home", "--log", "text")
     assert command.stop() == 0
@@ -239,6 +241,7 @@ def sample_home(sample_folder: Path) -> Path:
     return sample_folder.parents[1]
 
 
+@pytest.mark.long
 def test_two_processes_serve_the_same_keys_and_log_json(serve: Callable[..., Command], sample_home: Path) -> None:
     with open_keys(Settings(home=sample_home)) as keys:
         secret = keys.create("test", 100 * CREDIT)

@@ -17,6 +17,8 @@ from holderlake.sources.sample_world import sample_store
 from tests.damage import damage
 from tests.engine.damaged import answers, fill
 
+pytestmark = pytest.mark.integration
+
 Run = Callable[..., Result]
 
 
@@ -41,6 +43,7 @@ def answered(root: Path) -> dict[str, Any]:
         return answers(store)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["emptied", "deleted"])
 def test_a_lost_catalogue_is_refused_and_rebuilt_with_equal_answers(root: Path, tmp_path: Path, how: str) -> None:
     before, transfers = answered(root), sorted((root / "transfers").iterdir())
@@ -94,6 +97,7 @@ def test_clean_deletes_quarantined_files_only_with_yes(root: Path) -> None:
     assert not quarantined.exists()
 
 
+@pytest.mark.long
 def test_the_doctor_finds_a_lost_file_of_the_store(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def line() -> dict[str, Any]:
         return next(one for one in json.loads(run("doctor", "--json").stdout) if one["what"] == "store")
@@ -114,6 +118,7 @@ def test_the_embedded_engine_refuses_a_lost_catalogue(root: Path, monkeypatch: p
     assert "run 'holderlake store rebuild'" in str(refused.exception)
 
 
+@pytest.mark.long
 def test_the_sample_world_is_rebuilt_from_its_files_with_equal_balances(tmp_path: Path) -> None:
     from holderlake.engine.store.rebuild import rebuild
     from tests.engine.world import held

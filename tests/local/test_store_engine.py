@@ -110,6 +110,7 @@ def fill_all(workspace: Workspace, instants: Sequence[datetime]) -> None:
 # ---------------------------------------------------------------------- the same rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_spilled", [False, True])
 def test_bulk_rows_equal_those_of_http(
     make_workspace: MakeWorkspace,
@@ -134,6 +135,7 @@ def test_bulk_rows_equal_those_of_http(
     assert {row["code"] for row in expected[FAILURES]} == {"unknown_token", "unsupported_token", "no_holders"}
 
 
+@pytest.mark.long
 def test_amounts_of_256_bits_are_those_that_come_over_http(
     make_workspace: MakeWorkspace, make_direct: MakeWorkspace, tmp_path: Path
 ) -> None:
@@ -214,6 +216,7 @@ def test_late_imports_appear_after_a_refresh_as_a_revision(make_direct: MakeWork
     assert (landed.rows["holders"], landed.revisions) == (2, 1)
 
 
+@pytest.mark.long
 def test_a_retry_after_an_import_fills_an_unknown_token(make_direct: MakeWorkspace) -> None:
     with world(transfer("mint -> a", 9, 1, token=COIN)) as store:
         workspace = make_direct(store, watchlist={"eth": [COIN[1], LATE[1]]})
@@ -267,6 +270,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.mark.long
 def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> None:
     first, last = (from_unix(WEEKS[place]).isoformat() for place in (0, -1))
     arguments = ["--from", first, "--to", last, "--every", "1w", "--table", "maps", "--table", "holders"]
@@ -286,6 +290,7 @@ def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> No
     assert (metadata["credits"].value, metadata["answers from the engine"].value) == ("0.00", 2)
 
 
+@pytest.mark.long
 def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeWorkspace, tmp_path: Path) -> None:
     instants = [from_unix(week) for week in reversed(WEEKS)]
     arguments = ["run", *(one.isoformat() for one in instants)]
@@ -322,6 +327,7 @@ def test_an_address_and_a_store_of_ones_own_are_not_both_the_provider() -> None:
 # ---------------------------------------------------------------------- making the lake again
 
 
+@pytest.mark.long
 def test_rebuild_keeps_bulk_rows_and_computes_missing_ones(
     make_direct: MakeWorkspace, make_workspace: MakeWorkspace
 ) -> None:
@@ -336,6 +342,7 @@ def test_rebuild_keeps_bulk_rows_and_computes_missing_ones(
     assert workspace.lake.read("maps", "bsc", MAY) == fetched
 
 
+@pytest.mark.long
 def test_rebuilding_without_the_engine_names_what_it_leaves_out(
     make_direct: MakeWorkspace, make_workspace: MakeWorkspace
 ) -> None:

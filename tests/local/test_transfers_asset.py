@@ -25,6 +25,8 @@ from tests.chain.scripted import FIRST_TIME, TOKEN, Fault, MadeUpChain, Scripted
 from tests.commands import holderlake
 from tests.processes import Ended
 
+pytestmark = pytest.mark.integration
+
 FIRST_DAY = "2023-11-14"
 """The day of the made-up chain's first block; a day has 7,200 blocks."""
 Serve = Callable[..., ScriptedNode]
@@ -87,6 +89,7 @@ def test_a_day_of_a_real_chain_is_one_partition(anvil: Anvil, tmp_path: Path, in
     }
 
 
+@pytest.mark.long
 def test_a_range_of_days_is_one_run_and_what_it_read_is_not_read_again(
     tmp_path: Path, instance: DagsterInstance, serve: Serve
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_range_of_days_is_one_run_and_what_it_read_is_not_read_again(
     assert node.ranges() == []
 
 
+@pytest.mark.long
 def test_a_node_of_another_chain_fails_the_run_for_good(
     tmp_path: Path, instance: DagsterInstance, serve: Serve
 ) -> None:
@@ -117,6 +121,7 @@ def test_a_node_of_another_chain_fails_the_run_for_good(
     assert len(times(tmp_path)) == 10
 
 
+@pytest.mark.long
 def test_a_key_in_an_endpoints_address_is_in_no_event_of_dagster(
     tmp_path: Path, instance: DagsterInstance, serve: Serve
 ) -> None:
@@ -183,6 +188,7 @@ def heal(workspace: Workspace, instance: DagsterInstance) -> list[str | None]:
     return [one.partition_key if isinstance(one, RunRequest) else one.skip_message for one in found]
 
 
+@pytest.mark.long
 def test_days_of_transfers_that_failed_were_missed_or_are_not_whole_are_imported_later(
     tmp_path: Path, instance: DagsterInstance, serve: Serve
 ) -> None:

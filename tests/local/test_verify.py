@@ -21,6 +21,8 @@ from holderlake.sources.rpc.checkpoints import Checkpoints
 from holderlake.sources.rpc.verified import read_verified
 from tests.chain.anvil import Anvil, call
 
+pytestmark = pytest.mark.integration
+
 PEOPLE = [f"0x{number:040x}" for number in range(1, 6)]
 Row = dict[str, Any]
 Verify = Callable[..., tuple[int, dict[str, Any]]]
@@ -76,7 +78,10 @@ def test_a_complete_import_is_confirmed(verify: Verify, coin: str) -> None:
     assert found["tokens"] == [coin]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "change",
+    ["changed", pytest.param("removed", marks=pytest.mark.long), pytest.param("doubled", marks=pytest.mark.long)],
+)
 def test_a_wrong_row_is_found_and_repaired(verify: Verify, tmp_path: Path, coin: str, change: str) -> None:
     block = random.Random(change).randrange(3, 20)
     tamper(tmp_path, block, CHANGES[change])
@@ -89,6 +94,7 @@ def test_a_wrong_row_is_found_and_repaired(verify: Verify, tmp_path: Path, coin:
     assert (code, found["is_complete"]) == (0, True)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_of_a_hundred_wrong_rows_all_are_found_and_repaired(verify: Verify, tmp_path: Path) -> None:
     chance = random.Random(1)
@@ -101,6 +107,7 @@ def test_of_a_hundred_wrong_rows_all_are_found_and_repaired(verify: Verify, tmp_
         assert verify("--repair")[0] == 0
 
 
+@pytest.mark.long
 def test_the_last_check_is_a_row_of_the_warehouse(verify: Verify, tmp_path: Path, coin: str) -> None:
     Warehouse(tmp_path / "warehouse.duckdb").load(Lake(tmp_path / "lake"))
     tamper(tmp_path, 9, CHANGES["removed"])
@@ -133,6 +140,7 @@ def test_a_sample_compares_some_ranges_only(verify: Verify, monkeypatch: pytest.
     assert 0 < found["blocks"] <= 10
 
 
+@pytest.mark.long
 def test_an_import_verifies_itself_when_asked(verify: Verify, anvil: Anvil, coin: str, tmp_path: Path) -> None:
     assert verify()[0] == 0
     (tmp_path / "engine" / "verified.parquet").unlink()
@@ -143,6 +151,7 @@ def test_an_import_verifies_itself_when_asked(verify: Verify, anvil: Anvil, coin
     assert read_verified(tmp_path / "engine")["token_address"].to_pylist() == [coin]
 
 
+@pytest.mark.long
 def test_blocks_that_were_never_imported_are_named_and_read(verify: Verify, anvil: Anvil, coin: str) -> None:
     anvil.mine([call("Coin", coin, "mint", PEOPLE[0], 5)])
     head = anvil.head()
@@ -174,6 +183,7 @@ def other(verify: Verify, anvil: Anvil, coin: str) -> str:
     return address
 
 
+@pytest.mark.long
 def test_a_repair_reads_all_tokens_of_the_chain_again(verify: Verify, tmp_path: Path, other: str) -> None:
     before = stored(tmp_path)
     assert any(row[0] == other for row in before)
@@ -185,6 +195,7 @@ def test_a_repair_reads_all_tokens_of_the_chain_again(verify: Verify, tmp_path: 
     assert verify("--token", other)[1]["is_complete"]
 
 
+@pytest.mark.long
 def test_tokens_are_compared_in_the_blocks_of_each(verify: Verify, tmp_path: Path, other: str, anvil: Anvil) -> None:
     code, found = verify("--token", other)
     assert (code, found["unread"], found["differences"]) == (1, [], [])
@@ -195,6 +206,7 @@ def test_tokens_are_compared_in_the_blocks_of_each(verify: Verify, tmp_path: Pat
     assert {row["balances"] for row in checks.values()} == {"equal", "different"}, "the second lacks earlier transfers"
 
 
+@pytest.mark.long
 def test_an_interrupted_repair_is_completed_by_the_next(
     verify: Verify, tmp_path: Path, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +233,7 @@ def failing(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@pytest.mark.long
 def test_a_node_of_another_network_removes_nothing(verify: Verify, tmp_path: Path, anvil: Anvil) -> None:
     before = stored(tmp_path)
     tamper(tmp_path, 9, CHANGES["doubled"])
@@ -236,7 +249,14 @@ def test_a_node_of_another_network_removes_nothing(verify: Verify, tmp_path: Pat
     assert stored(tmp_path) == before
 
 
-@pytest.mark.parametrize("blocks", [("--from-block", "5000"), ("--token", "native"), ("--token", PEOPLE[0])])
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        ("--from-block", "5000"),
+        pytest.param(("--token", "native"), marks=pytest.mark.long),
+        pytest.param(("--token", PEOPLE[0]), marks=pytest.mark.long),
+    ],
+)
 def test_a_comparison_of_nothing_is_an_error(verify: Verify, blocks: tuple[str, str], coin: str, anvil: Anvil) -> None:
     alone = [
         "import",
@@ -259,6 +279,7 @@ def test_a_block_that_the_node_lacks_is_named(verify: Verify, coin: str, anvil: 
     assert f"the node's newest block is {anvil.head()}" in str(ended.exception)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("verify")
 def test_a_token_whose_only_event_is_missing_is_found(
     tmp_path: Path, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
@@ -277,6 +298,7 @@ def test_a_token_whose_only_event_is_missing_is_found(
     assert stored(tmp_path) == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("verify")
 def test_blocks_missing_of_all_tokens_are_read_for_all_tokens(
     tmp_path: Path, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
@@ -296,6 +318,7 @@ def test_blocks_missing_of_all_tokens_are_read_for_all_tokens(
         assert checkpoints.covered("*") == [(0, whole)]
 
 
+@pytest.mark.long
 def test_rows_of_files_are_never_removed_by_a_repair(verify: Verify, tmp_path: Path) -> None:
     tamper(tmp_path, 5, CHANGES["removed"])
     with Store(tmp_path / "engine") as store:

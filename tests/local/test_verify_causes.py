@@ -11,6 +11,8 @@ import pytest
 from tests.chain.anvil import Anvil, call
 from tests.commands import holderlake
 
+pytestmark = pytest.mark.integration
+
 A, B, C, D, COLLECTOR = (f"0x{number:040x}" for number in (0xA, 0xB, 0xC, 0xD, 0xFEE))
 Calls = list[tuple[str, tuple[str | int, ...]]]
 
@@ -103,6 +105,7 @@ def test_events_that_cannot_be_read_are_named(anvil: Anvil, tmp_path: Path) -> N
     assert f"1 Transfer events of 1 token, for example {token}, have only one of their addresses indexed" in said
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize(
     ("calls", "events"),
     [

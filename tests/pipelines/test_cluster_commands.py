@@ -17,6 +17,8 @@ from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed
 from tests.engine.world import a_token, table, transfer
 
+pytestmark = pytest.mark.long
+
 COIN = ("eth", "0x" + "c" * 40)
 SHELL = ("eth", "0x" + "d" * 40)
 

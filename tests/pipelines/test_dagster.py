@@ -75,6 +75,7 @@ def test_one_run_materialises_all_assets_and_loads_the_warehouse(
     assert workspace.warehouse.query("SELECT count(*) AS n FROM maps")["n"][0].as_py() > 0
 
 
+@pytest.mark.long
 def test_a_backfill_of_some_tables_fills_only_their_family(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_backfill_of_some_tables_fills_only_their_family(
     assert workspace.lake.manifest("holders", "solana", MAY) is None
 
 
+@pytest.mark.long
 def test_dagsters_event_log_reads_what_the_fast_one_wrote(
     make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
 ) -> None:
@@ -105,6 +107,7 @@ def test_dagsters_event_log_reads_what_the_fast_one_wrote(
     assert stored.asset_materialization.tags.keys() == repeated.event_log_entry.asset_materialization.tags.keys()
 
 
+@pytest.mark.long
 def test_the_fast_event_log_stores_an_event_of_a_partition_once(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -116,6 +119,7 @@ def test_the_fast_event_log_stores_an_event_of_a_partition_once(
     assert len(materialisations(instance, "chains")) == 2
 
 
+@pytest.mark.long
 def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -133,6 +137,7 @@ def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
     assert [one.as_of for one in workspace.lake.manifests("chains")] == [JUNE]
 
 
+@pytest.mark.long
 def test_a_run_that_reaches_a_ceiling_is_not_retried(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _small(make_workspace, budget={"per_run": 160})
     with pytest.raises(RunFailed, match="ceiling"):
@@ -142,6 +147,7 @@ def test_a_run_that_reaches_a_ceiling_is_not_retried(make_workspace: MakeWorkspa
     assert workspace.ledger.totals().spent <= 160_00
 
 
+@pytest.mark.long
 def test_a_failed_backfill_marks_the_partitions_that_it_finished(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -156,6 +162,7 @@ def test_a_failed_backfill_marks_the_partitions_that_it_finished(
     assert _materialised(instance, "addresses") == set()
 
 
+@pytest.mark.integration
 def test_partitions_that_a_failed_run_finished_are_not_paid_again(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -169,6 +176,7 @@ def test_partitions_that_a_failed_run_finished_are_not_paid_again(
     assert again.ledger.totals().spent == spent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", ["ingest", "backfill"])
 def test_a_repeated_run_does_not_pay_again_for_its_refresh(
     make_workspace: MakeWorkspace, instance: DagsterInstance, job: str
@@ -193,6 +201,7 @@ def test_a_repeated_run_does_not_pay_again_for_its_refresh(
     assert workspace.ledger.totals().spent > spent
 
 
+@pytest.mark.long
 def test_a_wrong_key_fails_the_asset_without_a_retry(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(secret="hl_00000000_wrong", watchlist={"solana": tokens})
@@ -220,6 +229,7 @@ def test_the_schedule_requests_todays_partition_of_every_chain(
     assert keys == {f"{chain}|2026-06-01" for chain in workspace.settings.watchlist}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("start", "days"), [("2026-06-02", ["2026-06-02"]), ("2026-06-03", [])])
 def test_the_schedule_requests_no_day_before_its_start(
     make_workspace: MakeWorkspace, instance: DagsterInstance, start: str, days: list[str]
@@ -300,6 +310,7 @@ def test_the_sensor_adds_watched_chains_and_only_names_the_others(
     assert instance.get_dynamic_partitions("chain") == ["solana"]
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # Dagster's own call of a beta parameter
 def test_the_warehouse_is_loaded_after_new_tables_but_not_after_old_ones(
     make_workspace: MakeWorkspace, instance: DagsterInstance
@@ -350,6 +361,7 @@ load_from:
     assert (ROOT / "workspace.yaml").read_text() == location
 
 
+@pytest.mark.long
 def test_dagsters_newer_command_line_finds_all_definitions(tmp_path: Path) -> None:
     if importlib.util.find_spec("dagster_dg_cli") is None:
         missing("dagster-dg-cli is not installed; 'make extras' installs it")

@@ -14,6 +14,8 @@ from holderlake.operations.doctor.file_checks import Finding
 from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import ForeignProvider
 
+pytestmark = pytest.mark.integration
+
 Problems = Callable[..., dict[str, tuple[str, str]]]
 TOKEN = "0x" + "1" * 40
 

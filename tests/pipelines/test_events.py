@@ -21,6 +21,8 @@ from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace
 
+pytestmark = pytest.mark.integration
+
 FIRST = datetime(2026, 6, 1)
 DAYS = [f"2026-06-0{day}" for day in (1, 2, 3)]
 TABLE_ASSETS = sorted(set(TABLES) - set(SIDE_TABLES))
@@ -99,6 +101,7 @@ def finished(
         yield Finished(workspace, instance)
 
 
+@pytest.mark.long
 def test_many_partitions_are_one_run_that_materialises_all_assets(finished: Finished) -> None:
     assert len(finished.instance.get_runs()) == 1
     for table in [*TABLE_ASSETS, "warehouse"]:
@@ -108,6 +111,7 @@ def test_many_partitions_are_one_run_that_materialises_all_assets(finished: Fini
     assert finished.workspace.warehouse.query("SELECT count(*) AS n FROM maps")["n"][0].as_py() > 0
 
 
+@pytest.mark.long
 def test_each_event_of_a_long_run_has_the_figures_of_its_partition(finished: Finished) -> None:
     workspace, instance = finished.workspace, finished.instance
     rows = {
@@ -127,6 +131,7 @@ def test_each_event_of_a_long_run_has_the_figures_of_its_partition(finished: Fin
     assert sum(own["dagster/row_count"] for own in warehouse.values()) == stored
 
 
+@pytest.mark.long
 def test_only_the_newest_partition_of_a_run_has_plots(finished: Finished) -> None:
     for table in ("holders", "maps", "warehouse"):
         found = _metadata(finished.instance, table)

@@ -50,6 +50,7 @@ def test_an_error_maps_to_its_exit_code(error: Exception, code: int) -> None:
     assert exit_code(error) == code
 
 
+@pytest.mark.later(integration=2)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -78,12 +79,14 @@ def holderlake(home: Path, *arguments: str) -> Ended:
     return commands.holderlake(*arguments, env=environment | {"HOLDERLAKE_HOME": str(home), "COLUMNS": "200"})
 
 
+@pytest.mark.long
 def test_a_backfill_that_lands_everything_exits_0(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace)
     run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
     run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
 
 
+@pytest.mark.long
 def test_a_backfill_with_a_failed_token_exits_3_with_a_count(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
     workspace = make_workspace(watchlist={CHAIN: [*tokens, "0x" + "9" * 40]})
@@ -91,6 +94,7 @@ def test_a_backfill_with_a_failed_token_exits_3_with_a_count(make_workspace: Mak
         run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
 
 
+@pytest.mark.long
 def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(watchlist={CHAIN: ["0x" + "9" * 40]})
     with pytest.raises(RunFailed, match=r"no rows were committed: 1 time unknown_token") as failed:
@@ -98,6 +102,7 @@ def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) ->
     assert exit_code(failed.value) == 1
 
 
+@pytest.mark.integration
 def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, budget={"per_day": "75"})
     with pytest.raises(
@@ -106,6 +111,7 @@ def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) 
         run_backfill(workspace, [CHAIN], [MAY, JUNE], (), ["holders"], as_json=False)
 
 
+@pytest.mark.long
 def test_a_wrong_key_exits_1(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
     workspace = make_workspace(secret="wrong", watchlist={CHAIN: tokens})
@@ -114,6 +120,7 @@ def test_a_wrong_key_exits_1(make_workspace: MakeWorkspace) -> None:
     assert exit_code(failed.value) == 1
 
 
+@pytest.mark.long
 def test_failed_asset_checks_are_printed_with_the_run(
     make_workspace: MakeWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:

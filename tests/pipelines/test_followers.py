@@ -23,6 +23,8 @@ from holderlake.sources.nodes.followers import followers
 from pipelines.definitions import build_defs
 from tests.chain.anvil import Anvil, call
 
+pytestmark = pytest.mark.integration
+
 HOLDER = f"0x{5:040x}"
 
 
@@ -58,6 +60,7 @@ def run(workspace: Workspace, instance: DagsterInstance, request: RunRequest) ->
     return job.execute_in_process(config, instance=instance, tags=dict(request.tags), raise_on_error=False).success
 
 
+@pytest.mark.long
 def test_a_run_follows_the_chain_and_shows_its_state(followed: Workspace, instance: DagsterInstance) -> None:
     request = tick(followed, instance)
     assert isinstance(request, RunRequest)
@@ -69,6 +72,7 @@ def test_a_run_follows_the_chain_and_shows_its_state(followed: Workspace, instan
     assert event.asset_observation.metadata["block"].value == state.block
 
 
+@pytest.mark.long
 def test_a_run_that_ended_is_started_again(followed: Workspace, instance: DagsterInstance) -> None:
     for _ in range(2):
         request = tick(followed, instance)
@@ -84,6 +88,7 @@ def test_a_run_in_progress_is_not_started_twice(followed: Workspace, instance: D
     assert isinstance(tick(followed, instance), str)
 
 
+@pytest.mark.long
 def test_failing_runs_are_started_after_longer_and_longer_waits(tmp_path: Path, instance: DagsterInstance) -> None:
     workspace = workspace_of(tmp_path, "http://127.0.0.1:9")  # no token is chosen
     for _ in range(2):

@@ -31,6 +31,8 @@ from holderlake.service.run import BackgroundService
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, holders, map_tables, rows, write
 
+pytestmark = pytest.mark.integration
+
 HOSTILE = [
     "$$",
     r"$\frac{",
@@ -106,6 +108,7 @@ def test_a_long_table_and_a_wide_one_have_no_control_characters(capsys: pytest.C
     assert printable(printed, exempt="\n") == printed
 
 
+@pytest.mark.long
 def test_sql_prints_the_first_rows_and_says_how_to_see_the_others(home: Path) -> None:
     query = "SELECT i, 'x' AS text FROM range(5000) AS numbers(i)"
     first = CliRunner().invoke(app, ["sql", query])
@@ -140,7 +143,9 @@ def test_an_error_message_cannot_control_the_terminal(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "holderlake: provider said \\x1b[2J[/foo] :x:\n"
 
 
-@pytest.mark.parametrize("table", ["holders", "maps", "clusters"])
+@pytest.mark.parametrize(
+    "table", ["holders", pytest.param("maps", marks=pytest.mark.long), pytest.param("clusters", marks=pytest.mark.long)]
+)
 def test_hostile_symbols_are_drawn(tmp_path: Path, table: str, caplog: pytest.LogCaptureFixture) -> None:
     lake = Lake(tmp_path)
     fill(lake, DAYS[0])
@@ -167,6 +172,7 @@ def test_excel_holds_hostile_texts_exactly(home: Path, tmp_path: Path) -> None:
     assert found == ["symbol", *filter(None, HOSTILE)]
 
 
+@pytest.mark.long
 def test_ingest_of_a_token_named_as_mathematics_lands(
     sample_folder: Path, tmp_path: Path, make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:

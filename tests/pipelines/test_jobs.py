@@ -22,6 +22,7 @@ def _run(workspace: Any, instance: DagsterInstance, job: str, config: dict[str, 
     return definition.execute_in_process(run_config=run_config, instance=instance, raise_on_error=False)
 
 
+@pytest.mark.long
 def test_the_job_backfill_takes_from_to_and_every(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = make_workspace()
     config = {**GRID, "chains": ["solana"], "tables": ["chains"]}
@@ -29,6 +30,7 @@ def test_the_job_backfill_takes_from_to_and_every(make_workspace: MakeWorkspace,
     assert [one.as_of for one in workspace.lake.manifests("chains")] == [datetime(2026, 5, 1), datetime(2026, 6, 1)]
 
 
+@pytest.mark.integration
 def test_the_job_plan_takes_from_to_and_every(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     result = _run(make_workspace(), instance, "plan", {**GRID, "chains": ["solana"], "tables": ["tokens"]})
     (output,) = [event for event in result.all_events if event.is_successful_output]
@@ -39,8 +41,8 @@ def test_the_job_plan_takes_from_to_and_every(make_workspace: MakeWorkspace, ins
     ("config", "message"),
     [
         ({}, "no instants are chosen"),
-        ({**GRID, "instants": ["2026-05-01"]}, "cannot be combined"),
-        ({**GRID, "every": "soon"}, "invalid step 'soon'"),
+        pytest.param({**GRID, "instants": ["2026-05-01"]}, "cannot be combined", marks=pytest.mark.integration),
+        pytest.param({**GRID, "every": "soon"}, "invalid step 'soon'", marks=pytest.mark.integration),
     ],
 )
 def test_wrong_instants_of_a_job_fail_with_the_reason(
@@ -57,6 +59,7 @@ def test_a_grid_until_now_is_fixed_when_the_run_begins() -> None:
     assert with_instants(config) == config
 
 
+@pytest.mark.long
 def test_the_job_checks_runs_all_checks_without_fetching(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -71,12 +74,13 @@ def test_the_job_checks_runs_all_checks_without_fetching(
     assert not result.get_asset_materialization_events()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "key",
     [
         AssetCheckKey(AssetKey("holders"), "rows_are_sound"),
-        AssetCheckKey(AssetKey("maps"), "is_fresh"),
-        AssetCheckKey(AssetKey("maps"), "alert_score_fall"),
+        pytest.param(AssetCheckKey(AssetKey("maps"), "is_fresh"), marks=pytest.mark.long),
+        pytest.param(AssetCheckKey(AssetKey("maps"), "alert_score_fall"), marks=pytest.mark.long),
     ],
 )
 def test_a_single_check_can_be_run(

@@ -19,6 +19,8 @@ from holderlake.service.accounts import open_keys, prefix_of
 from holderlake.service.billing.keys import KeyStore
 from tests.ledgers import SECRET, Ledger
 
+pytestmark = pytest.mark.integration
+
 Run = Callable[..., Any]
 
 
@@ -61,6 +63,7 @@ def _fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     return capsys.readouterr().err
 
 
+@pytest.mark.later(long=1)
 def test_key_is_created_listed_and_revoked(environment):
     secret = _json("keys", "create", "reports", "--credits", "12.50", "--no-custom", "--renewal-day", "9")["key"]
     (line,) = _json("keys", "list")
@@ -81,6 +84,7 @@ def test_create_prints_only_the_key(environment):
     assert "reports" in _invoke("keys", "list").stdout
 
 
+@pytest.mark.later(long=1)
 def test_rotated_key_ends_after_the_grace_period(environment):
     old = _json("keys", "create", "reports")["key"]
     rotated = _json("keys", "rotate", old.split("_")[1], "--grace", "24h")
@@ -101,6 +105,7 @@ def test_without_grace_period_the_old_key_ends_at_once(environment):
         assert keys.find(new) is not None
 
 
+@pytest.mark.later(long=1)
 def test_plan_is_changed(environment):
     prefix = _json("keys", "create", "reports", "--credits", "10")["key"].split("_")[1]
     changed = _json("keys", "change", prefix, "--credits", "99.01", "--no-custom", "--renewal-day", "15")
@@ -109,6 +114,7 @@ def test_plan_is_changed(environment):
     assert "custom" in _invoke("keys", "change", prefix).stdout
 
 
+@pytest.mark.long
 def test_usage_by_key_endpoint_and_day_with_totals(environment):
     first, second = (_json("keys", "create", name)["key"] for name in ("one", "two"))
     _spend(environment, first, "map", 25_00, 25_00)
@@ -139,6 +145,7 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
     assert "one" not in output
 
 
+@pytest.mark.later(long=1)
 def test_usage_is_limited_to_a_range_of_days(environment):
     _spend(environment, _json("keys", "create", "one")["key"], "map", 5)
     today = utc_now().date()
@@ -149,6 +156,7 @@ def test_usage_is_limited_to_a_range_of_days(environment):
     assert _json("keys", "usage", "--to", f"{today - timedelta(days=2)}")["totals"]["requests"] == 0
 
 
+@pytest.mark.later(long=1)
 def test_unknown_key_names_the_command_that_lists_keys(environment, monkeypatch, capsys):
     commands = (("keys", "revoke"), ("keys", "rotate"), ("keys", "change"), ("keys", "usage", "--key"))
     for command in commands:

@@ -16,6 +16,8 @@ from holderlake.dagster.versions import watch
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 
+pytestmark = pytest.mark.integration
+
 JUNE = datetime(2026, 6, 1)
 KEY = "solana|2026-06-01"
 
@@ -40,6 +42,7 @@ def tokens(make_workspace: MakeWorkspace) -> list[str]:
     return list(make_workspace().settings.watchlist["solana"][:2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [_ingest, _backfill])
 def test_a_new_token_makes_the_partitions_of_its_chain_stale(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
@@ -56,6 +59,7 @@ def test_a_new_token_makes_the_partitions_of_its_chain_stale(
     assert _statuses(other, instance, "holders") == ["FRESH"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [_backfill, _ingest])
 def test_a_new_option_makes_partitions_stale_until_a_refresh(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
@@ -70,6 +74,7 @@ def test_a_new_option_makes_partitions_stale_until_a_refresh(
     assert _statuses(after, instance, "maps", "holders") == ["FRESH", "FRESH"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [_backfill, _ingest])
 def test_a_run_limited_to_some_tokens_leaves_the_others_stale(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance

@@ -28,6 +28,7 @@ def _get(caller: Any, request: requests.Request) -> Any:
     return exact_json.decode(answer.content, request.answer)
 
 
+@pytest.mark.long
 def test_every_endpoint_matches_the_contracts_models(custom, world):
     options = requests.MapOptions(return_nodes=True, return_relationships=True, limit=500)
     one = {"chain": "eth", "token_address": world.token}
@@ -281,6 +282,7 @@ def test_score_under_further_names(start, world):
     assert http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == found["metrics"]
 
 
+@pytest.mark.integration
 def test_description_has_further_score_names(start):
     settings = ServiceSettings(score_names=("token_score", "decentralization_score"))
     schemas = httpx.get(f"{start(settings=settings).base_url}/openapi.json", timeout=None, verify=False).json()[

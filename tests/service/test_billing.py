@@ -35,6 +35,7 @@ def _calls(world):
     ]
 
 
+@pytest.mark.long
 def test_cost_of_every_endpoint_and_its_headers(custom, world):
     spent = 0
     for method, path, body, price in _calls(world):

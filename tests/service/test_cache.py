@@ -42,6 +42,7 @@ def _map(caller, world: World, **query: Any) -> httpx.Response:
 # ------------------------------------------------------------------------ how long
 
 
+@pytest.mark.integration
 def test_equal_requests_get_equal_bytes_and_price(caller, own_world):
     first, second = _map(caller, own_world), _map(caller, own_world)
     assert second.content == first.content
@@ -50,18 +51,21 @@ def test_equal_requests_get_equal_bytes_and_price(caller, own_world):
     assert caller.spent == 2 * 50_00
 
 
+@pytest.mark.integration
 def test_refresh_replaces_the_cached_answer(caller, own_world):
     first, fresh = _map(caller, own_world), _map(caller, own_world, refresh=True)
     assert fresh.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
     assert _map(caller, own_world).headers["X-Dt-Update"] == fresh.headers["X-Dt-Update"]
 
 
+@pytest.mark.integration
 def test_cached_answer_has_its_time_of_computation(caller, own_world):
     made = _map(caller, own_world).headers["X-Dt-Update"]
     assert made <= dt_update_text(utc_now())
     assert _map(caller, own_world).json()["metadata"]["dt_update"] == made
 
 
+@pytest.mark.integration
 def test_present_answer_expires(start, own_world):
     settings = ServiceSettings(lifetimes={"older": "0s"})
     caller = start(settings=settings, store=own_world.store).caller()
@@ -69,6 +73,7 @@ def test_present_answer_expires(start, own_world):
     assert second.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
 
 
+@pytest.mark.integration
 def test_history_answer_does_not_expire(start, own_world):
     caller = start(settings=ServiceSettings(lifetimes={"older": "0s"}), store=own_world.store).caller()
     past = {"timestamp": own_world.begin + 2 * DAY}
@@ -83,6 +88,7 @@ def test_lifetime_grows_with_the_tokens_age(age, kept):
     assert lifetime_of(age, ServiceSettings().lifetime_table) == kept
 
 
+@pytest.mark.integration
 def test_future_timestamp_shares_the_present_entry(caller, own_world):
     now = _map(caller, own_world)
     assert _map(caller, own_world, timestamp=4_000_000_000).content == now.content
@@ -91,6 +97,7 @@ def test_future_timestamp_shares_the_present_entry(caller, own_world):
 # ------------------------------------------------------------------------ what ends it
 
 
+@pytest.mark.integration
 def test_late_transfers_drop_answers_whose_past_they_change(caller, own_world):
     early, late = own_world.begin + 2 * DAY, own_world.begin + 6 * DAY
     before = {at: _map(caller, own_world, timestamp=at).content for at in (early, late)}
@@ -100,6 +107,7 @@ def test_late_transfers_drop_answers_whose_past_they_change(caller, own_world):
     assert _map(caller, own_world, timestamp=late).content != before[late]
 
 
+@pytest.mark.integration
 def test_late_transfers_of_another_token_drop_answers_too(caller, own_world):
     past = own_world.begin + 6 * DAY
     before = _map(caller, own_world, timestamp=past).json()
@@ -110,6 +118,7 @@ def test_late_transfers_of_another_token_drop_answers_too(caller, own_world):
     assert [node["address_details"]["degree"] for node in after["nodes"]["top_holders"]] != degree
 
 
+@pytest.mark.integration
 def test_new_label_drops_every_answer(caller, own_world):
     past = own_world.begin + 6 * DAY
     assert _map(caller, own_world, timestamp=past).json()["metrics"]["supply_stats"]["dexs"] == 0
@@ -117,6 +126,7 @@ def test_new_label_drops_every_answer(caller, own_world):
     assert _map(caller, own_world, timestamp=past).json()["metrics"]["supply_stats"]["dexs"] > 0
 
 
+@pytest.mark.integration
 def test_repeated_import_drops_no_answer(caller, own_world):
     past = own_world.begin + 6 * DAY
     before = _map(caller, own_world, timestamp=past)
@@ -127,6 +137,7 @@ def test_repeated_import_drops_no_answer(caller, own_world):
 # ------------------------------------------------------------------------ once for many, and not again
 
 
+@pytest.mark.integration
 def test_equal_concurrent_requests_share_one_computation(start, own_world, monkeypatch):
     quick, all_wait = Store.token, threading.Event()
 
@@ -154,6 +165,7 @@ def test_equal_concurrent_requests_share_one_computation(start, own_world, monke
     assert all(caller.spent == 100_00 for caller in callers)
 
 
+@pytest.mark.integration
 def test_matching_etag_gets_a_free_304(caller, own_world):
     first = _map(caller, own_world)
     again = caller.http.get(first.request.url, headers={"If-None-Match": f'"other", W/{first.headers["ETag"]}'})
@@ -163,6 +175,7 @@ def test_matching_etag_gets_a_free_304(caller, own_world):
     assert caller.spent == 50_00
 
 
+@pytest.mark.integration
 def test_matching_etag_of_an_uncached_answer_gets_a_free_304(caller):
     first = caller.http.get("/v0/chains")
     again = caller.http.get("/v0/chains", headers={"If-None-Match": first.headers["ETag"]})
@@ -170,7 +183,10 @@ def test_matching_etag_of_an_uncached_answer_gets_a_free_304(caller):
     assert caller.spent == 1
 
 
-@pytest.mark.parametrize("tags", ['"0"', "*", '"0", *'])
+@pytest.mark.parametrize(
+    "tags",
+    ['"0"', pytest.param("*", marks=pytest.mark.integration), pytest.param('"0", *', marks=pytest.mark.integration)],
+)
 def test_other_etag_gets_the_answer_and_is_charged(caller, own_world, tags):
     assert caller.http.get("/v0/chains", headers={"If-None-Match": tags}).status_code == 200
     assert caller.spent == 1
@@ -206,6 +222,7 @@ def test_answer_is_charged_only_if_it_was_sent(own_world, tmp_path, is_sent, spe
     assert (balance.spent, balance.reserved) == (spent, 0)
 
 
+@pytest.mark.integration
 def test_formats_are_cached_separately(caller, own_world):
     path = f"/v0/tokens/holders/eth/{own_world.token}"
     as_json = caller.http.get(path)
@@ -222,6 +239,7 @@ def _written(size: int, world: World) -> EncodedAnswer:
     return EncodedAnswer(b"x" * size, "application/json", 0, world.store.generation())
 
 
+@pytest.mark.integration
 def test_cache_never_exceeds_its_size(own_world):
     cache = AnswerCache(own_world.store, 100_000)
     for number in range(1_000):
@@ -239,12 +257,14 @@ def test_least_recently_used_answer_is_evicted(own_world):
     assert cache.find(0) and not cache.find(1)
 
 
+@pytest.mark.integration
 def test_answer_larger_than_the_cache_is_not_kept(own_world):
     cache = AnswerCache(own_world.store, 5_000)
     cache.keep("large", _written(10_000, own_world), None)
     assert cache.bytes_held == 0
 
 
+@pytest.mark.integration
 def test_outdated_answer_is_not_kept(own_world):
     cache = AnswerCache(own_world.store, 100_000)
     before = own_world.store.generation()

@@ -35,6 +35,7 @@ def test_window_begins_with_the_first_call(keys):
     assert keys.count_calls(["a"], 60) == [(2, ends)]
 
 
+@pytest.mark.integration
 def test_count_restarts_after_the_window(keys):
     keys.count_calls(["a"], 1)
     (_, (_, ends)) = keys.count_calls(["a", "a"], 1)
@@ -59,6 +60,7 @@ def test_concurrent_services_count_exactly(keys, ledger):
         assert _counts(other.count_calls(["a", "b", "c"], 60)) == [61] * 3
 
 
+@pytest.mark.integration
 def test_only_ended_windows_are_removed(keys):
     keys.count_calls(["a", "b"], 1)
     keys.count_calls(["a"], 60)

@@ -274,6 +274,8 @@ def test_billing_periods(today, renewal_day, start, renewal):
 # ----------------------------------------------------------------- concurrency
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 def test_hundreds_of_threads_spend_exactly_the_allowance(keys):
     key = account_of(keys, allowance=150)
 
@@ -303,7 +305,8 @@ with ThreadPoolExecutor(8) as pool:
 """
 
 
-@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.integration
+@pytest.mark.parametrize("ledger", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True)
 def test_processes_never_exceed_the_allowance(keys, ledger):
     key = account_of(keys, allowance=500)
     workers = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]
@@ -380,6 +383,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.integration
 def test_reservations_of_a_killed_process_are_released(keys, ledger, caplog):
     key = account_of(keys, allowance=100)
     with ledger.python(_HOLD.format(key=key)) as holding:
@@ -395,6 +399,8 @@ def test_reservations_of_a_killed_process_are_released(keys, ledger, caplog):
     assert "released 5 reservations" in caplog.text
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 def test_abandoned_reservations_refuse_no_request(keys, ledger):
     """Not even the first request after a crash, in a service that was already running."""
     key = account_of(keys, allowance=100)
@@ -421,6 +427,8 @@ def test_first_reservation_releases_abandoned_ones(ledger, caplog):
     assert "released 1 reservations" in caplog.text
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 def test_reservation_of_a_living_process_stays(keys, ledger):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
@@ -455,6 +463,7 @@ def test_refusals_check_for_ended_processes_at_times_only(keys, ledger, monkeypa
     assert keys.reserve(key, "map", 1)
 
 
+@pytest.mark.integration
 def test_lease_files_of_ended_processes_are_deleted(tmp_path):
     ledger = Ledger(tmp_path / "accounts.sqlite")
     with ledger.open() as keys:
@@ -487,6 +496,7 @@ def test_two_hosts_share_one_database(shared):
         assert here.balance(key.id) == there.balance(key.id)
 
 
+@pytest.mark.integration
 def test_service_continues_after_a_database_restart(shared, caplog):
     with shared.open() as keys:
         secret = keys.create("test", 100)
@@ -508,6 +518,7 @@ def test_service_continues_after_a_database_restart(shared, caplog):
     assert shared.server.password not in caplog.text
 
 
+@pytest.mark.integration
 def test_restart_between_requests_causes_no_error(shared):
     with shared.open() as keys:
         key = account_of(keys)
@@ -581,6 +592,7 @@ def test_reservation_of_a_commit_in_doubt_is_released(keys, monkeypatch):
     assert keys.balance(key).reserved == 30
 
 
+@pytest.mark.long
 def test_batches_in_any_order_do_not_deadlock(shared):
     with shared.open() as keys:
         ids = [account_of(keys, 10**6) for _ in range(8)]

@@ -179,6 +179,7 @@ def test_clusters_of_one_owner_have_the_links_behind_them(caller, world):
     assert all(not cluster["links"] for cluster in _get(caller, path, confidence=0.3, links=0).json()["clusters"])
 
 
+@pytest.mark.integration
 def test_a_store_without_entities_says_how_to_find_them(own_world, start):
     (own_world.store.root / "entities" / "entity_searches.parquet").unlink()
     answer = start(store=own_world.store).caller().http.get(f"/v0/x/tokens/clusters/eth/{own_world.token}")

@@ -283,6 +283,7 @@ def hostile(service: Running, world: World, logged: Logged) -> Hostile:
 # ------------------------------------------------------------------------ paths and queries
 
 
+@pytest.mark.later(integration=2, long=5)
 @pytest.mark.parametrize("place", PLACES)
 def test_bad_parameter_values_do_no_harm(hostile, place):
     where = PLACES[place]
@@ -390,6 +391,7 @@ def test_bad_keys_are_refused_and_not_logged(hostile):
     assert hostile.did_no_harm()
 
 
+@pytest.mark.later(integration=3)
 @pytest.mark.parametrize(
     "name", ["Accept", "If-None-Match", "X-Request-Id", "User-Agent", "Cookie", "Forwarded", "Range"]
 )
@@ -404,6 +406,7 @@ def test_meaningless_headers_change_nothing(hostile, name):
     assert hostile.did_no_harm()
 
 
+@pytest.mark.later(integration=5)
 @pytest.mark.parametrize("host", ["", "[", "[::1", "]", "a b", "a/b", "a@b", "a?b#c", "a:99999", "a:b", "é", "."])
 def test_invalid_host_causes_no_failure(hostile, host):
     for path in ("/v0/tokens/screenshot/eth/{token}", "/v0/chains", "/openapi.json", "/docs"):
@@ -491,6 +494,7 @@ def _not_json(good: str) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.later(integration=18, long=28)
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("kind", _not_json(""))
 def test_ambiguous_or_invalid_json_is_invalid(hostile, path, kind):
@@ -574,6 +578,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.later(integration=11, long=23)
 @pytest.mark.parametrize("kind", SHAPES)
 def test_body_of_another_shape_is_invalid(hostile, kind):
     path, body = SHAPES[kind]

@@ -71,6 +71,7 @@ def test_database_holds_no_secret(keys, ledger):
         assert keys.secret.hex() not in kept
 
 
+@pytest.mark.later(integration=4, long=8)
 @pytest.mark.parametrize(
     "secret",
     ["", "hl", "hl__", "hl_a_b", "other_00000000_1", "hl_0000000\x00_" + "0" * 48, "\ud800", "hl_00000000_" + "0" * 48],
@@ -223,6 +224,7 @@ def _place(url: str) -> Postgres:
     return postgresql_place(SecretStr(url), Path("keys"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_concurrent_processes_create_the_tables_once(ledger):
     starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]

@@ -84,6 +84,7 @@ def test_counts_in_memory_begin_again_each_minute():
     assert asyncio.run(counts.count("a")) == (1, 60)
 
 
+@pytest.mark.integration
 def test_refused_client_may_call_after_the_window():
     ends = time.time() + 1
 
@@ -181,6 +182,7 @@ def test_calls_pass_with_one_warning_if_counting_fails(caplog, failure):
     assert str(failure) in warnings[0].getMessage()
 
 
+@pytest.mark.integration
 def test_hanging_database_delays_calls_briefly():
     release = threading.Event()
 
@@ -288,7 +290,10 @@ def test_expect_continue_without_key_gets_no_100(served):
 
 @pytest.mark.parametrize(
     "head",
-    [b"Content-Length: 100\r\n\r\n[1,", b"Transfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n"],
+    [
+        b"Content-Length: 100\r\n\r\n[1,",
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n", marks=pytest.mark.integration),
+    ],
     ids=["sized", "chunks"],
 )
 def test_incomplete_body_is_too_slow(served, head):
@@ -298,6 +303,7 @@ def test_incomplete_body_is_too_slow(served, head):
         assert peer.is_closed()
 
 
+@pytest.mark.integration
 def test_trickling_body_is_too_slow(served):
     with served.connect() as peer:
         peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n")
@@ -436,6 +442,7 @@ def _most_memory() -> int:
     return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmHWM"))
 
 
+@pytest.mark.integration
 def test_slow_sender_does_not_delay_others(served, client):
     with served.connect() as slow:
         slow.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n[")

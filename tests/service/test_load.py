@@ -19,6 +19,8 @@ from holderlake.service.billing.keys import KeyStore, postgresql_place
 from tests import processes
 from tests.processes import Process
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 64
 SECRET = b"a secret of sixteen bytes at least"
 

@@ -392,6 +392,7 @@ def test_concurrent_readiness_requests_share_one_check() -> None:
     assert len(looks) == 1
 
 
+@pytest.mark.integration
 def test_hanging_check_fails_and_is_not_restarted() -> None:
     release, looks = threading.Event(), []
 

@@ -257,6 +257,7 @@ def _value(expression: Any, parameters: dict[str, Any], answer: Any) -> Any:
     return answer
 
 
+@pytest.mark.later(integration=4, long=7)
 @pytest.mark.parametrize("endpoint", LINKS)
 def test_every_link_leads_to_an_answer(custom, world, description, endpoint):
     name, parameters, body = _begin(world)[endpoint]
@@ -307,6 +308,7 @@ def test_parameters_are_not_nullable(description):
                 )
 
 
+@pytest.mark.integration
 def test_description_lists_the_supported_chains(own_world, start):
     base_url = start(store=own_world.store).base_url
 

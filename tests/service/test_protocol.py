@@ -92,6 +92,7 @@ def test_trickling_headers_are_too_slow(hasty):
         assert peer.is_closed()
 
 
+@pytest.mark.integration
 def test_empty_lines_do_not_keep_a_connection_open(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"first").body == b"/first"
@@ -101,6 +102,7 @@ def test_empty_lines_do_not_keep_a_connection_open(hasty):
         assert peer.answer().code == "too_slow"
 
 
+@pytest.mark.integration
 def test_deadline_starts_with_the_first_byte_of_each_request(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"first").body == b"/first"
@@ -110,6 +112,7 @@ def test_deadline_starts_with_the_first_byte_of_each_request(hasty):
         assert peer.is_closed()
 
 
+@pytest.mark.integration
 def test_incomplete_second_request_is_too_slow(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"slow" + b"GET /half").body == b"/slow"
@@ -128,6 +131,7 @@ def test_header_deadline_does_not_apply_to_bodies(hasty):
         assert peer.ask(b"body").body == b"4"
 
 
+@pytest.mark.integration
 def test_trickling_body_after_the_answer_closes_the_connection(hasty):
     with hasty.connect() as peer:
         assert peer.ask(b"POST /x HTTP/1.1\r\nHost: service\r\nContent-Length: 1000\r\n\r\n").body == b"/x"
@@ -137,6 +141,7 @@ def test_trickling_body_after_the_answer_closes_the_connection(hasty):
         assert peer.is_closed()
 
 
+@pytest.mark.integration
 def test_body_completed_after_the_answer_keeps_the_connection(hasty):
     with hasty.connect() as peer:
         assert peer.ask(b"POST /x HTTP/1.1\r\nHost: service\r\nContent-Length: 4\r\n\r\nbo").body == b"/x"
@@ -338,6 +343,7 @@ _BEHIND = {
 }
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize("before", [[b"brief"], [b"brief", b"second"]], ids=["one", "two"])
 @pytest.mark.parametrize(("refused", "code"), _BEHIND.values(), ids=_BEHIND.keys())
 def test_pipelined_error_follows_earlier_answers(peer, before, refused, code):
@@ -421,6 +427,7 @@ def test_excess_connections_get_a_json_error():
         assert first.ask(GET % b"x").body == b"/x"
 
 
+@pytest.mark.integration
 def test_reader_that_stalls_is_disconnected():
     with serving(_app, limited_protocol(4_096, 600.0, stalled_seconds=0.5)) as served, served.connect() as deaf:
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -430,6 +437,7 @@ def test_reader_that_stalls_is_disconnected():
         wait_until(lambda: served.open_connections == 0)
 
 
+@pytest.mark.integration
 def test_slow_reader_gets_the_complete_answer():
     # Slower than the keep-alive time and the limit for stalled readers.
     protocol = limited_protocol(4_096, 600.0, stalled_seconds=2.0)
@@ -450,6 +458,7 @@ def test_aborted_request_leaves_no_task_or_connection(served):
     wait_until(lambda: served.open_connections == 0 and not served.server.server_state.tasks)
 
 
+@pytest.mark.integration
 def test_server_stops_with_open_connections():
     with ExitStack() as stack:
         served = stack.enter_context(serving(_app))

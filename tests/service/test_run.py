@@ -52,6 +52,7 @@ print(raise_open_files(200), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
+@pytest.mark.long
 def test_server_raises_its_limit_of_open_files() -> None:
     assert run(_OPEN_FILES).stdout.split() == ["200", "200"]
 
@@ -184,6 +185,7 @@ def test_sigterm_stops_the_service_in_order(world: Any, tmp_path: Path) -> None:
     assert log.read_text() == ""  # no request is logged unless an operator wants it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("processes", "stop"), [(0, signal.SIGINT), (2, signal.SIGTERM)])
 def test_running_request_is_answered_before_the_end(
     serve: Serve, tmp_path: Path, processes: int, stop: signal.Signals
@@ -201,6 +203,7 @@ def test_running_request_is_answered_before_the_end(
     assert process.log.read_text() == ""
 
 
+@pytest.mark.long
 def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
     process = serve(shutdown_seconds=1)
     with ThreadPoolExecutor() as callers:
@@ -211,6 +214,7 @@ def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
         assert slow.exception() is not None or slow.result().status_code == 500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [0, 1])
 def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
     process = serve(processes)
@@ -223,6 +227,7 @@ def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
         assert process.ended()[0] == 130
 
 
+@pytest.mark.long
 def test_metrics_sum_all_processes(two: Process) -> None:
     sample = 'holderlake_requests_total{code="",method="GET",route="unmatched",status="404"}'
     before = two.metric(sample)
@@ -231,6 +236,7 @@ def test_metrics_sum_all_processes(two: Process) -> None:
     two.wait_until(lambda: {two.metric(sample) for _ in range(10)} == {before + 20})  # counted after the answer
 
 
+@pytest.mark.long
 def test_killed_process_is_replaced(two: Process) -> None:
     sample = 'holderlake_requests_total{code="",method="GET",route="/process",status="200"}'
     killed, kept = two.wait_until(lambda: len(found := two.processes()) == 2 and found)
@@ -241,12 +247,14 @@ def test_killed_process_is_replaced(two: Process) -> None:
     assert two.metric(sample) > counted  # counters of an ended process stay
 
 
+@pytest.mark.long
 def test_processes_end_with_their_supervisor(serve: Serve) -> None:
     process = serve(1)
     process.running.kill()
     started.wait_until(process.is_refused)
 
 
+@pytest.mark.long
 def test_processes_that_cannot_start_end_the_service() -> None:
     broken = {**os.environ, BROKEN: "yes"}
     ended = run(_SMALL_APP, str(free_port()), "1", "{}", env=broken)
@@ -266,6 +274,7 @@ def test_unknown_host_is_reported() -> None:
         listen("host.invalid", 80)
 
 
+@pytest.mark.long
 def test_keys_are_not_logged(service, world, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     caller = service.caller(allowance=100)
@@ -281,6 +290,7 @@ def test_keys_are_not_logged(service, world, caplog, capfd):
             assert part not in written
 
 
+@pytest.mark.long
 def test_description_declares_the_key_header(service):
     description = httpx.get(f"{service.base_url}/openapi.json", timeout=None, verify=False).json()
     operations = [one for path in description["paths"].values() for one in path.values()]

@@ -91,6 +91,7 @@ def _statuses(running: Running) -> dict[str, set[int]]:
     return seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world_name", WORLDS)
 def test_schemathesis_finds_no_failure(request, world_name, start, tmp_path, caplog):
     store = request.getfixturevalue({"small": "world", "sample": "sample_service"}[world_name]).store

@@ -11,6 +11,8 @@ from holderlake.core.contract import exact_json
 from holderlake.core.contract.models import Screenshot
 from holderlake.core.settings.sections.service import ServiceSettings
 
+pytestmark = pytest.mark.integration
+
 
 def get(url: str, **options: Any) -> httpx.Response:
     """Request an address without a key and without a time limit."""

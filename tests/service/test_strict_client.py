@@ -387,6 +387,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.later(integration=3, long=6)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("when", ["now", "then"])
 def test_map_matches_the_contract(strict, asked, when):
@@ -464,6 +465,7 @@ def test_metrics_equal_the_maps(strict):
         assert found == strict.of(MAP, token, whole_map({}))["metrics"]
 
 
+@pytest.mark.long
 def test_screenshot_url_leads_to_a_picture(strict):
     for token in strict.tokens[:3]:
         found = strict.of("/v0/tokens/screenshot/{chain}/{token_address}", token, SCREENSHOT)
@@ -474,6 +476,7 @@ def test_screenshot_url_leads_to_a_picture(strict):
 # ------------------------------------------------------------------------ holders
 
 
+@pytest.mark.later(integration=4, long=7)
 @pytest.mark.parametrize("query", [{}, {"return_metadata": True}, {"limit": 500, "return_raw_amounts": True}])
 @pytest.mark.parametrize("when", ["now", "then"])
 def test_holders_match_the_contract(strict, query, when):

@@ -33,6 +33,7 @@ def read(folder: Path, name: str, content: bytes, options: Mapping[str, Any]) ->
     return found
 
 
+@pytest.mark.later(integration=19)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.title)
 def test_a_foreign_file_gives_everyone_one_balance(sample: Sample, tmp_path: Path) -> None:
     rows = read(tmp_path, sample.name, sample.content, sample.options).transfers.to_pylist()
@@ -47,6 +48,7 @@ def test_a_foreign_file_gives_everyone_one_balance(sample: Sample, tmp_path: Pat
     assert {row["chain"] for row in rows} <= {"eth", "solana", "tron", "ton"}
 
 
+@pytest.mark.later(integration=21)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.title)
 def test_a_foreign_file_names_each_transaction_in_one_spelling(sample: Sample, tmp_path: Path) -> None:
     rows = read(tmp_path, sample.name, sample.content, sample.options).transfers.to_pylist()

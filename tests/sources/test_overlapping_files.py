@@ -77,7 +77,8 @@ def stored(folder: Path, files: list[list[Row]], said: list[str] | None = None) 
     return list(zip(*table.to_pydict().values(), strict=True))
 
 
-@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.integration
+@pytest.mark.parametrize("has_index", [True, pytest.param(False, marks=pytest.mark.long)])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     draws=st.lists(
@@ -119,6 +120,7 @@ WITHOUT = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", WITHOUT)
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(

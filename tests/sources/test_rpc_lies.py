@@ -85,6 +85,7 @@ LIES: dict[str, Answer] = {
 }
 
 
+@pytest.mark.later(integration=5)
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_is_refused_in_words_and_nothing_of_it_is_stored(lie: str, store: Store, serve: Serve) -> None:
     node = serve(LIES[lie])
@@ -94,6 +95,7 @@ def test_a_lie_is_refused_in_words_and_nothing_of_it_is_stored(lie: str, store: 
     assert len(values(store)) == len(set(values(store)))
 
 
+@pytest.mark.later(integration=1, long=3)
 @pytest.mark.parametrize("lie", LIES)
 def test_an_honest_endpoint_takes_over_from_one_that_lies(lie: str, store: Store, serve: Serve) -> None:
     liar, other = serve(LIES[lie]), serve(honest().answer)
@@ -119,6 +121,7 @@ LIMITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.later(integration=1, long=4)
 @pytest.mark.parametrize(("code", "words"), LIMITS)
 def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: Store, serve: Serve) -> None:
     def limited(params: list[Any], result: Any) -> Any:
@@ -170,6 +173,7 @@ def test_an_answer_cut_off_without_a_word_is_noticed(store: Store, serve: Serve)
     assert len(values(store)) == 9 * BLOCKS
 
 
+@pytest.mark.integration
 def test_a_stalling_endpoint_is_asked_for_less(store: Store, serve: Serve) -> None:
     def stalling(params: list[Any], result: Any) -> Any:
         if span(params) > 80:
@@ -204,6 +208,7 @@ FAILURES: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
 }
 
 
+@pytest.mark.later(integration=1, long=2)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_that_passes_is_tried_again(failure: str, store: Store, serve: Serve) -> None:
     seen: list[int] = []
@@ -219,6 +224,7 @@ def test_a_failure_that_passes_is_tried_again(failure: str, store: Store, serve:
     assert values(store) == WHOLE
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_permanent_failure_keeps_what_was_stored(failure: str, store: Store, serve: Serve) -> None:
     good = serve(honest().answer)
@@ -314,6 +320,7 @@ def test_times_come_from_the_blocks_where_events_have_none(store: Store, serve: 
     assert (history.first_time, history.last_time) == (1_700_000_012, 1_700_000_000 + 12 * BLOCKS)
 
 
+@pytest.mark.long
 def test_events_of_a_chain_that_moves_for_ever_are_never_believed(store: Store, serve: Serve) -> None:
     lie = lying("eth_getLogs", lambda _, result: [log | {"blockHash": f"0x{'12' * 32}"} for log in result])
     with pytest.raises(ChainMoved, match="the chain was reorganised 20 times"):
@@ -333,6 +340,7 @@ def test_a_reorganisation_is_rolled_back_and_read_again(store: Store, serve: Ser
     assert values(store) == [*range(1, BLOCKS - 9), *range(BLOCKS - 8, BLOCKS + 7)]
 
 
+@pytest.mark.integration
 def test_a_reorganisation_during_an_import_leaves_no_old_rows(store: Store, serve: Serve) -> None:
     chain = honest()
 
@@ -346,6 +354,7 @@ def test_a_reorganisation_during_an_import_leaves_no_old_rows(store: Store, serv
     assert values(store) == [*range(1, 200), *range(201, BLOCKS + 2)]
 
 
+@pytest.mark.integration
 def test_a_reorganisation_also_removes_rows_of_other_tokens(store: Store, serve: Serve) -> None:
     chain = honest()
 

@@ -102,11 +102,13 @@ def share(balances: Counter[str], *addresses: str) -> float:
 # ---------------------------------------------------------------- made the same everywhere
 
 
+@pytest.mark.long
 def test_the_world_is_always_the_same(world: World) -> None:
     assert fingerprint(world) == FINGERPRINT
     assert fingerprint(sample_world()) == FINGERPRINT
 
 
+@pytest.mark.integration
 def test_the_world_is_made_within_three_seconds() -> None:
     begun = time.process_time()
     sample_world()

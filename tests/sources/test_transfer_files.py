@@ -192,6 +192,7 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- amounts
 
 
+@pytest.mark.long
 @given(st.integers(0, MAX))
 def test_amounts_of_256_bits_are_exact_in_all_spellings(amount: int) -> None:
     with TemporaryDirectory() as folder:
@@ -201,6 +202,7 @@ def test_amounts_of_256_bits_are_exact_in_all_spellings(amount: int) -> None:
             assert read_one(path)["value"] == str(amount)
 
 
+@pytest.mark.integration
 @given(st.lists(st.integers(0, MAX), min_size=1, max_size=20))
 def test_amounts_keep_their_rows(amounts: list[int]) -> None:
     with TemporaryDirectory() as folder:

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.compare import CAUSES, MIXTURES, Comparisons, generated
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def comparisons(tmp_path_factory: pytest.TempPathFactory) -> Comparisons:
@@ -21,6 +23,7 @@ def verdicts(comparisons: Comparisons, *causes: str) -> Counter[str]:
     return counted
 
 
+@pytest.mark.later(long=12)
 @pytest.mark.parametrize("cause", sorted(CAUSES.keys() - {"transport"}))
 def test_a_single_cause_is_named_or_unexplained_if_it_is_unknown(comparisons: Comparisons, cause: str) -> None:
     counted = verdicts(comparisons, cause)
@@ -28,6 +31,7 @@ def test_a_single_cause_is_named_or_unexplained_if_it_is_unknown(comparisons: Co
     assert not counted["wrong"]
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("causes", MIXTURES)
 def test_each_difference_of_a_mixture_has_a_cause_that_makes_it(
     comparisons: Comparisons, causes: tuple[str, ...]

@@ -21,6 +21,8 @@ from holderlake.presentation.explorer.answers import sources
 from holderlake.presentation.explorer.published import Published
 from tests.lakes import DAYS, map_tables, rows, write
 
+pytestmark = pytest.mark.integration
+
 TOKEN = "0x7"
 HELD = {f"0x{number:040x}": 1_000 - 10 * (number // 2) for number in range(1, 21)}
 LATER = {address: amount + 5 * (place < 3) for place, (address, amount) in enumerate(HELD.items())}
@@ -83,10 +85,12 @@ SINCE_SECOND = f"timestamp >= TIMESTAMP '{DAYS[1]}'"
 ONE, TWO, THREE, *_ = HELD
 
 
+@pytest.mark.long
 def test_equal_homes_have_no_difference(compare: Compare) -> None:
     assert compare() == set()
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -144,7 +148,10 @@ def test_a_difference_is_found_with_its_cause(
     "change",
     [
         "UPDATE holders SET rank = NULL, share = NULL",
-        "UPDATE grouped_transfers SET transfer_token = NULL, transfer_chain = NULL, total_transfers = NULL",
+        pytest.param(
+            "UPDATE grouped_transfers SET transfer_token = NULL, transfer_chain = NULL, total_transfers = NULL",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_equal_homes_without_some_values_have_no_difference(compare: Compare, change: str) -> None:
@@ -190,6 +197,7 @@ def test_the_page_of_equal_homes_says_so(home: Path, tmp_path: Path) -> None:
     assert "<h1>0 differences</h1>" in page.read_text()
 
 
+@pytest.mark.long
 def test_a_kept_comparison_is_a_table_of_the_warehouse_and_in_the_explorer(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +222,7 @@ def test_a_kept_comparison_is_a_table_of_the_warehouse_and_in_the_explorer(
     assert equal["what"] == ["equal"]
 
 
+@pytest.mark.long
 def test_homes_of_the_same_name_are_named_by_their_paths(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from holderlake.analysis.entities.links import LINKS, find_entities
 from holderlake.core.contract.times import from_unix
 from tests.analysis.entities.transfers import entities, marks, paid
 
+pytestmark = pytest.mark.integration
+
 MOST = 3
 
 

@@ -48,6 +48,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path) -> None:
     warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
     warehouse.load(Lake(home / "lake"))

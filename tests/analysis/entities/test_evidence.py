@@ -11,6 +11,8 @@ from holderlake.analysis.entities.kinds import DISPERSE_TOOLS, EVIDENCE_KINDS
 from holderlake.core.contract.times import to_unix
 from tests.analysis.entities.transfers import Row, linked, links, paid
 
+pytestmark = pytest.mark.integration
+
 DAY = 24 * 60
 WALLETS = ("w1", "w2", "w3", "w4")
 
@@ -109,6 +111,7 @@ def test_wallets_funded_in_one_transaction_are_linked_with_the_payer(tmp_path: P
     assert links(tmp_path, directly, "disperse") == [{"owner", *WALLETS}]
 
 
+@pytest.mark.long
 def test_a_contract_that_passes_payments_on_is_a_hub_and_not_the_payer(tmp_path: Path) -> None:
     rows = [
         paid("alice", "contract", 10, 300, tx="t"),
@@ -127,6 +130,7 @@ def test_unlike_amounts_and_wallets_with_a_past_are_no_disperse(tmp_path: Path) 
     assert links(tmp_path, used, "disperse", ["exchange"]) == []
 
 
+@pytest.mark.long
 def test_an_employer_and_a_faucet_link_nobody(tmp_path: Path) -> None:
     employer = [paid("employer", one, month * 30 * DAY, tx=f"m{month}") for month in range(12) for one in WALLETS]
     faucet = [paid("faucet", f"{day} {number}", day * DAY, tx=f"d{day}") for day in range(3) for number in range(9)]
@@ -174,6 +178,7 @@ def test_players_of_a_popular_game_are_not_linked(tmp_path: Path) -> None:
     assert links(tmp_path, [*alone[:3], *alone[3::30], *often, *busy[:2]], "in_step") == []
 
 
+@pytest.mark.long
 def test_wallets_emptied_into_one_are_linked_with_it(tmp_path: Path) -> None:
     filled = [paid("exchange", one, number) for number, one in enumerate(WALLETS)]
     emptied = [*filled, *(paid(one, "vault", 50 + number, 95) for number, one in enumerate(WALLETS))]

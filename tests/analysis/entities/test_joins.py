@@ -25,11 +25,14 @@ from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from tests.analysis.entities.transfers import Row, entities, marks, paid, write
 
+pytestmark = pytest.mark.integration
+
 WALLETS = ("w1", "w2", "w3", "w4")
 DISPERSED = [paid("owner", one, 10, tx="t") for one in WALLETS]
 IN_STEP = [paid(one, "app", 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS]
 
 
+@pytest.mark.long
 def test_weak_evidence_of_two_bases_joins_if_it_is_about_the_same_wallets(tmp_path: Path) -> None:
     alone = max(EVIDENCE_KINDS["disperse"].confidences[-1], EVIDENCE_KINDS["first_funder"].confidences[-1])
     assert entities(tmp_path, DISPERSED, alone + 0.01) == []
@@ -87,6 +90,7 @@ def test_transfers_after_the_instant_do_not_count(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @given(st.permutations([*DISPERSED, *IN_STEP]))
 def test_the_order_of_the_rows_does_not_matter(rows: list[Row]) -> None:
@@ -152,6 +156,7 @@ def test_labels_that_are_no_text_mark_addresses_and_no_exchange(tmp_path: Path) 
         file_marks(path)
 
 
+@pytest.mark.long
 def test_few_pairs_of_a_world_with_decoys_are_wrong(tmp_path: Path) -> None:
     world = make_world(40)
     path = tmp_path / "world.parquet"
@@ -203,6 +208,7 @@ def test_an_airdrop_joins_no_one_however_it_is_paid(tmp_path: Path) -> None:
         assert entities(tmp_path, untimed) == []
 
 
+@pytest.mark.long
 def test_several_instants_in_one_pass_equal_searches_one_by_one(tmp_path: Path) -> None:
     world = make_world(30)
     path, together = str(tmp_path / "world.parquet"), tmp_path / "together"
@@ -230,6 +236,7 @@ def content(folder: Path) -> dict[str, list[dict[str, object]]]:
     return {name: sorted(rows, key=lambda row: (row["as_of"], repr(row))) for name, rows in plain.items()}
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -268,6 +275,7 @@ def test_addresses_that_are_numbers_are_read(tmp_path: Path) -> None:
     assert find_entities([str(path)], MARKED.empty_table(), tmp_path).joined == 3
 
 
+@pytest.mark.long
 def test_no_transfers_have_no_entities(tmp_path: Path) -> None:
     empty, header = str(tmp_path / "empty.parquet"), tmp_path / "header.csv"
     pq.write_table(pa.Table.from_pylist(DISPERSED).slice(0, 0), empty)
@@ -302,6 +310,7 @@ def test_a_second_search_leaves_the_temporary_files_of_a_long_one(tmp_path: Path
     assert not list(out.glob(".*"))
 
 
+@pytest.mark.long
 def test_a_search_that_ends_while_its_files_are_replaced_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +338,7 @@ def test_the_documentation_has_every_kind_with_its_confidences() -> None:
         assert sorted(figures) == list(kind.confidences)
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh"), st.integers(1, 3)), max_size=12),

@@ -123,6 +123,7 @@ def test_any_bytes_are_returned_unchanged(raw: bytes) -> None:
         assert got.raw == raw
 
 
+@pytest.mark.integration
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 @settings(max_examples=50, deadline=None)
 def test_a_changed_byte_is_always_detected(place: float, flip: int) -> None:
@@ -215,6 +216,7 @@ while True:
 """
 
 
+@pytest.mark.integration
 def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     archive = AnswerArchive(tmp_path)
     for pause in (0.02, 0.05, 0.08):

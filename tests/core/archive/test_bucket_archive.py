@@ -21,6 +21,8 @@ require_s3()
 
 from tests.buckets import Counted  # noqa: E402 - only with obstore
 
+pytestmark = pytest.mark.integration
+
 NOON = datetime(2026, 11, 20, 12)
 REQUEST = MapRequest(chain="eth", token_address="0x" + "0" * 40)
 

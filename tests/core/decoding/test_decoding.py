@@ -240,6 +240,7 @@ def of_each(tables: dict[str, pa.Table], tokens: Sequence[str]) -> list[Any]:
     ]
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(["full", "bare", "older", "odd"]), min_size=1, max_size=4))
 @settings(deadline=None)
 def test_maps_decoded_together_have_the_rows_of_each_alone(kinds: list[str]) -> None:
@@ -315,6 +316,7 @@ numbers = st.one_of(
 )
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=some(200))
 @given(st.lists(numbers, min_size=1, max_size=8), st.booleans())
 def test_amounts_are_exact_however_they_are_written(texts: Sequence[str], as_text: bool) -> None:

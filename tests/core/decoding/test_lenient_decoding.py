@@ -499,6 +499,7 @@ def changed(draw: st.DrawFn, kind: str) -> bytes:
     return encode(plain)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=some(2_000))
 @given(st.sampled_from(sorted(BASES)).flatmap(lambda kind: st.tuples(st.just(kind), changed(kind))))
 def test_a_randomly_changed_answer_is_kept_or_rejected_with_a_place(answer: tuple[str, bytes]) -> None:
@@ -510,6 +511,7 @@ def test_a_randomly_changed_answer_is_kept_or_rejected_with_a_place(answer: tupl
     assert all(one.path.startswith("$") and one.reason for one in decoded.unreadable)
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=some(400))
 @given(st.data())
 def test_randomly_changed_bytes_are_decoded_or_rejected(data: st.DataObject) -> None:

@@ -16,6 +16,8 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from tests.core.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, scores, token_map, transfer
 from tests.lakes import write
 
+pytestmark = pytest.mark.integration
+
 AS_OF = datetime(2026, 11, 20)
 FETCHED_AT = datetime(2026, 11, 21)
 METRICS = token_map()["metrics"]

@@ -28,6 +28,8 @@ from holderlake.operations.backfill.plan import make_plan
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.integration
+
 DAY = datetime(2026, 5, 1)
 NOON = DAY + timedelta(hours=12)
 MORNING = DAY + timedelta(minutes=5)
@@ -63,6 +65,7 @@ def test_an_instant_is_fetched_as_soon_as_it_has_passed(make_workspace: MakeWork
     assert _instants(workspace) == {NOON}
 
 
+@pytest.mark.long
 def test_a_scheduled_run_leaves_later_instants_of_its_day(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -91,6 +94,7 @@ def test_a_run_of_a_day_without_a_passed_instant_is_not_retried(
     assert run.tags["dagster/max_retries"] == "0"
 
 
+@pytest.mark.long
 def test_the_jobs_refuse_an_instant_ahead(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _workspace(make_workspace, MORNING)
     with pytest.raises(RunFailed, match="lies in the future"):
@@ -117,6 +121,7 @@ def test_a_partition_committed_before_its_instant_counts_as_missing(make_workspa
     assert line.whole == 0
 
 
+@pytest.mark.long
 def test_a_plan_fetches_an_early_partition_again(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, NOON)
     fill(workspace, HOLDERS, CHAIN, NOON)

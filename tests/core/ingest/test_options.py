@@ -22,6 +22,8 @@ from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import sentences
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.integration
+
 MAY, JUNE, JULY = (datetime(2026, month, 1) for month in (5, 6, 7))
 CHAIN = "eth"
 
@@ -96,6 +98,7 @@ def test_a_refresh_replaces_the_options_of_all_tokens_with_a_revision(make_works
     assert workspace.lake.read("revisions").num_rows > 0
 
 
+@pytest.mark.long
 def test_a_refresh_costs_what_its_plan_says(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     fill(_workspace(make_workspace, 80, tokens=2), MAPS, CHAIN, MAY)
     workspace = _workspace(make_workspace, 250)
@@ -124,6 +127,7 @@ def test_a_stopped_refresh_resumes_without_paying_twice(
     assert _limits(rich, "maps") == [250, 250]
 
 
+@pytest.mark.long
 def test_views_through_time_compare_equal_options_only(make_workspace: MakeWorkspace) -> None:
     for stream in (HOLDERS, MAPS):
         fill(_workspace(make_workspace, 80), stream, CHAIN, MAY)
@@ -155,6 +159,7 @@ def test_lists_of_different_limits_are_compared_as_far_as_the_shorter_goes(make_
         assert row["depth"] is None or min(row["rank_before"] or 251, row["rank_after"] or 251) <= row["depth"] <= 250
 
 
+@pytest.mark.long
 def test_a_longer_list_raises_no_alert_about_new_holders(make_workspace: MakeWorkspace) -> None:
     fill(_workspace(make_workspace, 80), HOLDERS, CHAIN, MAY)
     workspace = _workspace(make_workspace, 250)

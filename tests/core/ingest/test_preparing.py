@@ -29,6 +29,8 @@ from tests.dagster_fixtures import history_of
 from tests.damage import damage
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.integration
+
 CHAIN, MAY = "solana", datetime(2026, 5, 1)
 TOO_FULL = (
     r"^the disk of [^;]* has 210 MB free, and this run needs about \d+ MB; [^;]* another disk. Nothing was fetched$"
@@ -90,6 +92,7 @@ def _reasons(result: ExecuteInProcessResult) -> set[str | None]:
     return {one.description for one in data if one}
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.usefixtures("full_disk")
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_of_dagster_needs_free_space_before_it_pays(
@@ -106,7 +109,7 @@ def test_a_job_of_dagster_needs_free_space_before_it_pays(
 
 
 @pytest.mark.usefixtures("full_disk")
-@pytest.mark.parametrize("command", [ingest_day, fill_by_command])
+@pytest.mark.parametrize("command", [ingest_day, pytest.param(fill_by_command, marks=pytest.mark.long)])
 def test_a_command_needs_free_space_before_it_pays(
     workspace: Workspace, instance: DagsterInstance, command: Callable[..., Any]
 ) -> None:
@@ -116,6 +119,7 @@ def test_a_command_needs_free_space_before_it_pays(
     assert _calls(workspace) == 0
 
 
+@pytest.mark.long
 def test_a_retry_of_failures_needs_free_space_before_it_pays(
     make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +135,7 @@ def test_a_retry_of_failures_needs_free_space_before_it_pays(
     assert _calls(workspace) == calls
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("job", "file"),
     [

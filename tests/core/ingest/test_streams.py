@@ -119,6 +119,7 @@ def test_addresses_of_top_holders_are_fetched_in_one_call(make_workspace: MakeWo
     assert landed.credits == landed.rows["addresses"] * 100
 
 
+@pytest.mark.long
 def test_an_address_that_cannot_be_requested_does_not_stop_the_others(make_workspace: MakeWorkspace) -> None:
     token = "0x" + "5" * 40
     odd = ["0x1/2", "0x1%2", "0x1 2"]

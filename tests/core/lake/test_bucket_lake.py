@@ -27,6 +27,8 @@ require_s3()
 
 from tests.buckets import Counted  # noqa: E402 - only with obstore
 
+pytestmark = pytest.mark.integration
+
 OLD = {"0xa": [["0x1", "0x2"]]}
 NEW = {"0xa": [["0x1", "0x2", "0x9"], ["0x7", "0x8"]]}
 
@@ -149,6 +151,7 @@ def test_recent_manifests_of_a_chain_need_one_listing(bucket: Counted, host: Hos
     assert theirs.storage.recent(written.place) == written
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("puts", range(7))
 def test_readers_see_all_tables_of_a_killed_commit_or_none(bucket: Counted, host: Host, puts: int) -> None:
     ours, theirs = host(), host()
@@ -174,6 +177,7 @@ def test_readers_see_all_tables_of_a_killed_commit_or_none(bucket: Counted, host
     assert contents(host()) == contents(theirs)
 
 
+@pytest.mark.long
 def test_readers_see_no_part_of_a_commit_while_writers_commit(any_host: Host) -> None:
     writer, reader, done = any_host(), any_host(), threading.Event()
     write_maps(writer, "eth", DAYS[0], OLD)
@@ -196,6 +200,7 @@ def test_readers_see_no_part_of_a_commit_while_writers_commit(any_host: Host) ->
         writing.result()
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(1, 9)), max_size=12))
 @settings(max_examples=some(30))
 def test_two_hosts_write_what_one_local_lake_would(tmp_path_factory: Any, writes: list[tuple[int, str, int]]) -> None:
@@ -225,6 +230,7 @@ def test_a_put_whose_answer_was_lost_is_found_to_have_succeeded(
     assert sum(name.startswith("_manifests/") for name in bucket.puts) == 2
 
 
+@pytest.mark.long
 def test_the_warehouse_loads_only_new_and_changed_partitions(bucket: Counted, host: Host, tmp_path: Path) -> None:
     ours, theirs, warehouse = host(), host(), Warehouse(tmp_path / "warehouse.duckdb")
     for day in DAYS[:5]:
@@ -238,6 +244,7 @@ def test_the_warehouse_loads_only_new_and_changed_partitions(bucket: Counted, ho
     assert count(warehouse, "holders") == 6
 
 
+@pytest.mark.long
 def test_a_host_does_not_download_what_it_wrote(bucket: Counted, host: Host, tmp_path: Path) -> None:
     lake = host()
     write_maps(lake, "eth", DAYS[0], OLD)
@@ -256,6 +263,7 @@ def test_the_copies_of_files_stay_below_their_limit(host: Host) -> None:
     assert rows.num_rows == len(DAYS)
 
 
+@pytest.mark.long
 def test_a_damaged_copy_is_downloaded_again(host: Host, tmp_path: Path) -> None:
     lake, warehouse = host(), Warehouse(tmp_path / "warehouse.duckdb")
     write_holders(lake, "eth", DAYS[0], {"0xa": {"x": 5}})

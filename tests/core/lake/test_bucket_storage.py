@@ -31,6 +31,8 @@ from holderlake.scale.bucket.storage import BucketError, BucketStorage  # noqa: 
 from holderlake.scale.bucket.sync import pull, push  # noqa: E402
 from holderlake.scale.bucket.writer_lease import WriterLease  # noqa: E402
 
+pytestmark = pytest.mark.integration
+
 HOLDERS_OF_ETH = "_manifests/chain=eth/timestamp=20261101T000000Z/holders.json"
 LATER = FETCHED_AT + timedelta(days=1)
 _numbers = count(1)
@@ -96,6 +98,7 @@ def other(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "other")
 
 
+@pytest.mark.long
 def test_a_pulled_lake_equals_the_pushed_one(bucket: Lake, lake: Lake, other: Lake) -> None:
     pushed = push(lake, bucket)
     assert (pushed.partitions, pushed.alike, pushed.conflicts) == (3, 0, [])
@@ -108,6 +111,7 @@ def test_a_pulled_lake_equals_the_pushed_one(bucket: Lake, lake: Lake, other: La
         assert bucket.read(table).equals(lake.read(table))
 
 
+@pytest.mark.long
 def test_pushing_and_pulling_again_copies_nothing(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     pull(other, bucket)
@@ -115,6 +119,7 @@ def test_pushing_and_pulling_again_copies_nothing(bucket: Lake, lake: Lake, othe
         assert (moved.partitions, moved.alike, moved.conflicts) == (0, 3, [])
 
 
+@pytest.mark.long
 def test_a_change_of_one_side_is_copied(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     pull(other, bucket)
@@ -138,6 +143,7 @@ def test_changes_on_both_sides_are_a_conflict_and_nothing_is_copied(bucket: Lake
     assert bucket.read("holders").equals(other.read("holders"))
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize(
     ("copy", "keep", "winner"),
     [
@@ -165,6 +171,7 @@ def test_a_conflict_is_resolved_once_and_both_sides_are_equal(
         assert (again.partitions, again.conflicts) == (0, [])
 
 
+@pytest.mark.long
 def test_the_other_side_of_a_resolved_conflict_is_in_the_quarantine(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     pull(other, bucket)
@@ -191,6 +198,7 @@ def test_a_push_without_changes_leaves_newer_partitions_of_the_bucket(bucket: La
     assert bucket.read("holders").equals(other.read("holders"))
 
 
+@pytest.mark.long
 def test_one_of_several_writers_wins_and_the_others_report_a_conflict(bucket: Lake, tmp_path: Path) -> None:
     lakes = [Lake(tmp_path / str(number)) for number in range(4)]
     for number, lake in enumerate(lakes):
@@ -202,6 +210,7 @@ def test_one_of_several_writers_wins_and_the_others_report_a_conflict(bucket: La
     assert bucket.read("holders").equals(winner.read("holders"))
 
 
+@pytest.mark.later(long=2)
 @pytest.mark.parametrize("puts", [1, 3, 0, 2, 4])
 def test_a_killed_push_leaves_complete_partitions_and_resumes(bucket: Lake, lake: Lake, puts: int) -> None:
     with killed_after(puts), pytest.raises(KeyboardInterrupt):
@@ -221,6 +230,7 @@ def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Lake, lake: L
     assert pushed.refused == [f"{path} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"]
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("names", FOREIGN_NAMES.values(), ids=FOREIGN_NAMES)
 def test_a_pull_refuses_foreign_names_and_deletes_nothing(
     bucket: Lake, lake: Lake, other: Lake, names: Mapping[str, Any], tmp_path: Path
@@ -246,6 +256,7 @@ def test_a_lake_of_another_provider_is_refused(bucket: Lake, lake: Lake, other: 
         pull(other, bucket)
 
 
+@pytest.mark.long
 def test_commits_make_only_the_puts_that_they_must_make(tmp_path: Path) -> None:
     received: list[tuple[str, str]] = []
     with s3_server(received=received) as url:

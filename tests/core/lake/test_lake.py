@@ -464,6 +464,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, step: tuple[str, int], write_it: Cal
     return False
 
 
+@pytest.mark.later(integration=3, long=5)
 @pytest.mark.parametrize("replaces", [False, True])
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_killed_write_leaves_the_old_partition_or_the_new_one(
@@ -491,6 +492,7 @@ def test_a_commit_has_exactly_these_steps(lake: Lake, monkeypatch: pytest.Monkey
         assert died == (step not in last), step
 
 
+@pytest.mark.integration
 def test_a_process_killed_between_two_files_loses_nothing(lake: Lake) -> None:
     write_maps(lake, "eth", DAY, OLD)
     script = f"""
@@ -528,6 +530,7 @@ def test_concurrent_writers_of_one_partition_lose_nothing(lake: Lake) -> None:
     assert lake.manifest("holders", "eth", DAY).covered == set(tokens)
 
 
+@pytest.mark.long
 def test_a_concurrent_reader_sees_one_version_or_the_other(lake: Lake) -> None:
     def write_version(amount: int) -> None:
         rows = holders("eth", DAY, {"0xa": {f"0x{address}": amount for address in range(200)}})

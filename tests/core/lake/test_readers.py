@@ -115,6 +115,7 @@ def expected(lake: Lake, table: str) -> pa.Table:
     return plain(held.append_column("timestamp", pa.array(texts, pa.string())))
 
 
+@pytest.mark.later(integration=12, long=19)
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_program_reads_the_names_types_and_values_of_the_lake(lake: Lake, reader: str, table: str) -> None:
@@ -131,6 +132,7 @@ def test_pandas_opens_a_folder_without_options(lake: Lake, table: str) -> None:
     assert {*pd.read_parquet(lake.root / table).columns} == {*TABLES[table].schema.names, "timestamp"}
 
 
+@pytest.mark.long
 def test_spark_reads_the_names_types_and_values_of_the_lake(lake: Lake) -> None:
     require_spark()
     for table in TABLES:

@@ -20,6 +20,8 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from tests.examples import some
 from tests.lakes import DAYS, FETCHED_AT, query, rows, write
 
+pytestmark = pytest.mark.integration
+
 ABOUT = {"family": "holders", "chain": "eth", "as_of": DAYS[0]}
 Content = tuple[tuple[str, int], ...]
 """The rows of an answer: pairs of address and share."""
@@ -74,6 +76,7 @@ def known(held: Rows, hour: int) -> set[tuple[str, str, float]]:
     return present | replaced
 
 
+@pytest.mark.long
 @settings(max_examples=some(200), deadline=None)
 @given(HISTORIES)
 def test_the_rows_known_at_a_time_are_those_of_the_last_answer_before_it(answers: Answers) -> None:
@@ -85,6 +88,7 @@ def test_the_rows_known_at_a_time_are_those_of_the_last_answer_before_it(answers
         assert known(held, hour) == expected
 
 
+@pytest.mark.long
 @settings(max_examples=some(100), deadline=None)
 @given(HISTORIES, st.randoms(use_true_random=False))
 def test_the_order_of_the_writes_does_not_matter(answers: Answers, random: Random) -> None:
@@ -125,6 +129,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, random_answers: Answers) -> 
     return loaded(tmp_path_factory.mktemp("whole"), random_answers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hour", [3, 6])
 def test_known_at_equals_a_lake_that_was_filled_only_until_then(
     whole: Warehouse, random_answers: Answers, tmp_path: Path, hour: int
@@ -168,6 +173,7 @@ def test_answers_of_the_same_time_are_both_kept(tmp_path: Path) -> None:
     assert [row["share"] for row in json.loads(revision["gone"])] == [1]
 
 
+@pytest.mark.long
 def test_exact_values_survive_in_replaced_rows(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     huge = {"amount": None, "amount_exact": str(2**256 - 1), "share": 0.1 + 0.2, "degree": 2**53 + 1, "is_cex": True}

@@ -85,6 +85,7 @@ def another_process(where: Where) -> Process:
     return process
 
 
+@pytest.mark.later(integration=2)
 @pytest.mark.parametrize(
     "close", [lambda entry: Settle(entry, 90), Release, lambda entry: MarkBroken(entry, "timeout")]
 )
@@ -105,6 +106,7 @@ def test_of_two_reservations_in_one_batch_one_claims_the_answer(where: Where) ->
         assert ledger.totals().reserved == 100
 
 
+@pytest.mark.later(integration=1)
 def test_a_killed_process_claims_nothing_and_its_credits_count(where: Where) -> None:
     process = another_process(where)
     with process, CreditLedger(where) as ledger:
@@ -116,6 +118,7 @@ def test_a_killed_process_claims_nothing_and_its_credits_count(where: Where) -> 
         assert ledger.totals().reserved == 200
 
 
+@pytest.mark.integration
 def test_a_process_ends_the_claims_of_processes_that_were_killed_before(where: Where, tmp_path: Path) -> None:
     with another_process(where) as process:
         process.kill()
@@ -126,6 +129,7 @@ def test_a_process_ends_the_claims_of_processes_that_were_killed_before(where: W
     assert not list(tmp_path.rglob("*.running"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
 def test_a_fetch_waits_for_the_answer_that_another_process_fetches(where: Where, tmp_path: Path) -> None:
     async def work() -> None:
@@ -142,6 +146,7 @@ def test_a_fetch_waits_for_the_answer_that_another_process_fetches(where: Where,
     asyncio.run(work())
 
 
+@pytest.mark.integration
 def test_a_fetch_waits_as_long_as_the_other_process_lives(where: Where, tmp_path: Path) -> None:
     async def work() -> None:
         async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
@@ -180,6 +185,7 @@ def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, t
     asyncio.run(work())
 
 
+@pytest.mark.long
 def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: PostgresServer, tmp_path: Path) -> None:
     def host(name: str) -> Postgres:
         return Postgres(SecretStr(url), tmp_path / name / "ledger.sqlite", "state", lease_seconds=2.0)
@@ -218,6 +224,7 @@ def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: P
     asyncio.run(work())
 
 
+@pytest.mark.long
 def test_an_answer_is_kept_if_the_database_stays_away(tmp_path: Path, own_postgres: PostgresServer) -> None:
     async def work() -> None:
         is_down = asyncio.Event()

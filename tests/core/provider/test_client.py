@@ -205,6 +205,7 @@ def test_redirects_are_reported_and_not_followed() -> None:
     assert len(server.received) == 1
 
 
+@pytest.mark.later(integration=1)
 def test_retry_after_delays_all_calls_of_the_client() -> None:
     async def work(client: ProviderClient, _: Misbehaving) -> float:
         start = time.monotonic()
@@ -238,6 +239,7 @@ def test_retries_end_after_the_attempts() -> None:
     assert len(server.received) == 3
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize("trouble", [silence(), drip()], ids=["silence", "drip"])
 def test_the_deadline_ends_silent_and_slow_answers(trouble: Step) -> None:
     failure, _ = ask([trouble], timeout=0.3, attempts=1)
@@ -356,6 +358,7 @@ def test_answers_are_decompressed_by_their_bytes(raw: bytes, encoding: str) -> N
     assert server.received[0].headers["accept-encoding"] == "gzip, deflate"
 
 
+@pytest.mark.later(integration=10)
 @pytest.mark.parametrize(
     ("trouble", "how"),
     [
@@ -393,6 +396,7 @@ def test_memory_for_one_answer_is_bounded(trouble: str) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.later(integration=10)
 @pytest.mark.parametrize(
     "raw",
     [

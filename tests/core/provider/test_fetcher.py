@@ -245,7 +245,7 @@ def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path)
     [
         (reset(), "reset"),
         (half(token_map()), "closed"),
-        (silence(), "timeout"),
+        pytest.param(silence(), "timeout", marks=pytest.mark.integration),
         (error(504), "gateway"),
         (endless(), "too_large"),
         (answer(b"\x83 brotli", headers={"Content-Encoding": "br"}), "encoding"),
@@ -275,6 +275,7 @@ def test_the_cost_header_of_a_broken_answer_is_settled(tmp_path: Path) -> None:
     play(tmp_path, [half(token_map(), {"X-Credits-Cost": "15.00"})], work, attempts=1)
 
 
+@pytest.mark.later(integration=1, long=5)
 @pytest.mark.parametrize(
     ("trouble", "words"),
     [
@@ -328,6 +329,7 @@ def test_an_implausible_cost_is_ignored_with_a_warning(
     assert "list price of 25.00 credits" in warning
 
 
+@pytest.mark.integration
 def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         await stage.provider.fetch(a_map(), AS_OF)
@@ -541,7 +543,10 @@ def test_identical_concurrent_fetches_fail_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("first_step", "calls", "reserved", "timeout"),
-    [(answer(token_map(), after=0.1), 1, 0, PATIENCE), (silence(), 2, MAP_BASE, 1.0)],
+    [
+        (answer(token_map(), after=0.1), 1, 0, PATIENCE),
+        pytest.param(silence(), 2, MAP_BASE, 1.0, marks=pytest.mark.integration),
+    ],
     ids=["answered", "unanswered"],
 )
 def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
@@ -560,6 +565,7 @@ def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
     play(tmp_path, [first_step, MAP], work, timeout=timeout)
 
 
+@pytest.mark.integration
 @given(pause=st.floats(0, 0.06))
 @settings(max_examples=15, deadline=None)
 def test_a_cancellation_never_loses_a_paid_answer(pause: float) -> None:
@@ -654,6 +660,8 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 @pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize(("moment", "calls", "calls_after"), [("sending", 0, 1), ("keeping", 1, 1), ("settling", 1, 0)])
 def test_a_killed_process_never_counts_too_little(
@@ -720,6 +728,7 @@ def test_concurrent_runs_share_one_paid_answer(tmp_path: Path) -> None:
     play(tmp_path, [held(MAP, is_paid), MAP], work)
 
 
+@pytest.mark.integration
 def test_all_processes_of_a_host_keep_within_the_rate(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         clients = [ProviderClient(stage.server.address, None, rate_per_minute=1200, concurrency=4) for _ in range(2)]

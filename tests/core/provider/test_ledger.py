@@ -73,6 +73,7 @@ def python(code: str, where: Where) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.later(integration=1)
 def test_a_reservation_counts_until_it_is_settled_or_released(where: Where) -> None:
     with fresh(where, per_run=1000) as ledger:
         first = ledger.reserve("run", "map", "eth/0xaa", 400)
@@ -152,6 +153,7 @@ def test_the_renewal_falls_on_a_day_that_the_month_has(
         assert ledger.totals().renewal == date.fromisoformat(renewal)
 
 
+@pytest.mark.later(integration=1)
 @given(start=st.dates(date(2024, 1, 1), date(2030, 1, 1)), renewal_day=st.integers(1, 31))
 @settings(max_examples=some(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
@@ -169,6 +171,7 @@ def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
         ledger.reserve("run", "map", None, 1)
 
 
+@pytest.mark.later(integration=1)
 @given(
     steps=st.lists(
         st.tuples(
@@ -251,6 +254,7 @@ def test_an_entry_is_closed_by_the_first_of_two_operations(where: Where) -> None
         assert ledger.totals().spent == 70
 
 
+@pytest.mark.later(integration=1)
 def test_threads_together_never_pass_a_ceiling(where: Where) -> None:
     with fresh(where, per_run=3_000) as ledger:
 
@@ -294,7 +298,8 @@ print(spent)
 """
 
 
-@pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.integration
+@pytest.mark.parametrize("new_where", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True)
 def test_processes_together_never_pass_a_ceiling(where: Where) -> None:
     """They also all create the file at once."""
     workers = [python(SPEND, where) for _ in range(4)]
@@ -317,6 +322,7 @@ for number in range(30):
 """
 
 
+@pytest.mark.long
 def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> None:
     makers = [python(CREATE, tmp_path / "ledger.db") for _ in range(3)]
     try:
@@ -347,6 +353,8 @@ time.sleep(60)
 """
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 def test_credits_reserved_before_a_crash_count(where: Where) -> None:
     worker = python(RESERVE_AND_HANG, where)
     assert worker.stdout is not None

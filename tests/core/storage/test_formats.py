@@ -68,6 +68,7 @@ def test_a_partition_of_a_later_format_is_neither_read_nor_written(tmp_path: Pat
     assert tree(tmp_path) == before
 
 
+@pytest.mark.long
 def test_a_column_of_a_later_version_is_not_removed_by_a_write(
     tmp_path: Path, new_column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_column_of_a_later_version_is_not_removed_by_a_write(
     assert Warehouse(tmp_path / "other.duckdb").load(lake).rows == {"holders": 1}
 
 
+@pytest.mark.long
 def test_a_warehouse_of_a_later_format_is_neither_read_nor_loaded(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.load(lake)

@@ -93,6 +93,7 @@ def test_work_is_not_repeated_if_only_the_reply_to_the_commit_is_lost(postgres_s
         assert names(database) == ["once"]
 
 
+@pytest.mark.long
 def test_a_server_that_stays_away_is_reported(own_postgres: PostgresServer) -> None:
     database = PostgresDatabase(replace(place(own_postgres.url()), bridged_seconds=2.0), TABLE)
     own_postgres.stop()

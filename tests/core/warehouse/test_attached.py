@@ -37,11 +37,13 @@ def rows(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     return connection.sql(sql).to_arrow_table()
 
 
+@pytest.mark.later(integration=2, long=5)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def test_a_view_works_under_another_name(mine: duckdb.DuckDBPyConnection, small: Warehouse, view: schema.Query) -> None:
     assert rows(mine, qualified(view.example)).equals(small.query(view.example))
 
 
+@pytest.mark.long
 def test_macros_work_under_another_name_with_the_search_path(mine: duckdb.DuckDBPyConnection, small: Warehouse) -> None:
     mine.execute("SET search_path = 'bubbles,mine'")
     with small.connect() as own:

@@ -83,6 +83,7 @@ def imported(home: Home, seed: int, decimals: int) -> tuple[Random, list[Row]]:
     return chance, rows
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize(("seed", "decimals"), [(1, 0), (2, 6), (3, 18), (4, 24)])
 def test_balances_at_any_second_equal_a_recount(home: Home, seed: int, decimals: int) -> None:
     chance, rows = imported(home, seed, decimals)
@@ -102,6 +103,7 @@ def test_balances_at_any_second_equal_a_recount(home: Home, seed: int, decimals:
                 assert share == (share_of(int(raw), supply) if supply > 0 else None)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", [5, 6])
 def test_a_history_has_every_change_of_a_balance(home: Home, seed: int) -> None:
     _, rows = imported(home, seed, 0)
@@ -122,7 +124,7 @@ def test_a_history_has_every_change_of_a_balance(home: Home, seed: int) -> None:
             assert [(at, Fraction(change), int(balance)) for at, change, balance in answer] == expected
 
 
-@pytest.mark.parametrize("seed", [7, 8])
+@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.integration)])
 def test_holders_are_counted_at_the_end_of_each_day(home: Home, seed: int) -> None:
     _, rows = imported(home, seed, 0)
     expected, before = [], 0
@@ -135,6 +137,7 @@ def test_holders_are_counted_at_the_end_of_each_day(home: Home, seed: int) -> No
     assert found == expected
 
 
+@pytest.mark.integration
 def test_small_row_groups_and_many_ranges_change_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balance_files, "_ROW_GROUP", 5)
     monkeypatch.setattr("holderlake.sources.store._MEMORY", 100_000)
@@ -155,6 +158,7 @@ def test_transfers_of_nothing_and_of_the_far_future_have_exact_balances(home: Ho
     assert home.query(f"{HELD} ORDER BY 1", "2300-01-01") == [("a", "5"), ("b", "2")]
 
 
+@pytest.mark.integration
 def test_opening_balances_and_corrections_count(home: Home) -> None:
     home.store.add_opening_balances(openings(("a", 60), ("b", 40), at=BEGIN))
     home.add(transfer("a -> b", 25, BEGIN + 5), transfer("mint -> c", 1, BEGIN + DAY, token=OTHER))
@@ -243,6 +247,7 @@ def test_items_have_owners_at_any_second(home: Home) -> None:
     ]
 
 
+@pytest.mark.integration
 def test_another_duckdb_and_the_views_of_the_lake_give_the_same_balances(home: Home, tmp_path: Path) -> None:
     chance, rows = imported(home, 10, 6)
     second = chance.choice(rows)["block_time"]

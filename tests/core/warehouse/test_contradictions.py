@@ -57,10 +57,12 @@ def warehouse(loaded: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.rollback()
 
 
+@pytest.mark.long
 def test_rows_that_agree_are_not_listed(warehouse: duckdb.DuckDBPyConnection) -> None:
     assert warehouse.sql(FOUND).fetchall() == []
 
 
+@pytest.mark.later(integration=2, long=5)
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [

@@ -25,6 +25,8 @@ from tests.damage import damage
 from tests.engine.world import transfer
 from tests.lakes import DAYS, write_holders
 
+pytestmark = pytest.mark.integration
+
 FILES = ("tokens.parquet", "labels.parquet", "comparisons", "transfers")
 
 
@@ -51,6 +53,7 @@ def file_of(home: Home, name: str) -> Path:
     return sorted(root.glob(pattern.get(name, f"warehouse.duckdb.transfers/*/{name}")))[0]
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("kind", ["zero", "truncate", "empty"])
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_derived_file_is_named_and_the_rest_is_served(home: Home, name: str, kind: str) -> None:
@@ -65,6 +68,7 @@ def test_a_damaged_derived_file_is_named_and_the_rest_is_served(home: Home, name
     assert not list(home.warehouse.path.parent.glob("warehouse.duckdb.damaged-*")), "the good file stays"
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("name", FILES[:3])
 def test_a_damaged_derived_file_is_made_again(home: Home, name: str) -> None:
     damage(file_of(home, name), Random(3), "truncate")
@@ -76,6 +80,7 @@ def test_a_damaged_derived_file_is_made_again(home: Home, name: str) -> None:
     assert home.warehouse.query("FROM comparisons").num_rows == (0 if name == "comparisons" else 1)
 
 
+@pytest.mark.long
 def test_a_damaged_file_of_the_store_is_left_out_of_the_transfers(home: Home) -> None:
     path = file_of(home, "transfers")
     damage(path, Random(3), "empty")
@@ -108,6 +113,7 @@ def parquet(table: pa.Table) -> bytes:
 FORGERIES = {"no Parquet": b"text", "other columns": parquet(pa.table({"a": [1]})), "empty": b"PAR1PAR1"}
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("data", FORGERIES.values(), ids=FORGERIES)
 def test_a_partition_that_cannot_be_read_does_not_stop_the_load(home: Home, data: bytes) -> None:
     path = forged(home.lake, data)

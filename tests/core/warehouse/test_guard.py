@@ -17,6 +17,8 @@ from holderlake.presentation.mcp.sandbox import Bounds, Refused, answer
 from tests.core.warehouse.test_transfers import BEGIN, TOKEN, Home
 from tests.engine.world import transfer
 
+pytestmark = pytest.mark.integration
+
 DOORS: dict[str, Callable[[Home, str], Any]] = {
     "sql": lambda home, sql: home.warehouse.read(sql),
     "sql --files": lambda home, sql: home.warehouse.read(sql, files=True),
@@ -60,6 +62,7 @@ def contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+@pytest.mark.later(long=4)
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("door", DOORS)
 def test_no_statement_writes_through_any_door(home: Home, door: str, write: str) -> None:
@@ -73,7 +76,10 @@ def test_no_statement_writes_through_any_door(home: Home, door: str, write: str)
     assert contents(root) == before
 
 
-@pytest.mark.parametrize("door", [door for door in DOORS if door != "sql --files"])
+@pytest.mark.parametrize(
+    "door",
+    ["sql", "sql --limit", "open_warehouse", pytest.param("open_lake", marks=pytest.mark.long), "export", "mcp"],
+)
 def test_no_door_reads_a_file_without_permission(home: Home, tmp_path: Path, door: str) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
     with pytest.raises((WarehouseError, Refused), match="file system operations are disabled"):

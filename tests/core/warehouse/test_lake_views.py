@@ -143,6 +143,7 @@ def alone(home: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@pytest.mark.later(integration=4, long=8)
 @pytest.mark.parametrize("asked", [*TABLES, *schema.OWN_TABLES])
 def test_a_table_has_the_same_rows_columns_and_types_over_parquet(
     home: Path, alone: duckdb.DuckDBPyConnection, asked: str
@@ -151,6 +152,7 @@ def test_a_table_has_the_same_rows_columns_and_types_over_parquet(
     assert alone.sql(query).to_arrow_table().equals(Warehouse(home / "warehouse.duckdb").query(query))
 
 
+@pytest.mark.later(integration=2, long=5)
 @pytest.mark.parametrize("query", schema.queries(), ids=lambda query: query.name)
 def test_an_example_has_the_same_answer_over_parquet(
     home: Path, alone: duckdb.DuckDBPyConnection, query: schema.Query
@@ -162,6 +164,7 @@ def test_an_example_has_the_same_answer_over_parquet(
     assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
 
 
+@pytest.mark.long
 def test_a_table_without_files_is_empty(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "the 'lake'")
     write_holders(lake, "eth", INSTANTS[0], {"0xa": {"0x1": 1}})
@@ -267,6 +270,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> DamagedLake:
     return DamagedLake(lake, paths, listed(lake), list(damages(lake, every_byte=True)))
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize("odd", ODD_MANIFESTS)
 def test_a_damaged_manifest_hides_its_own_partition_only(damaged: DamagedLake, odd: str) -> None:
     assert (odd,) not in damaged.listed
@@ -282,6 +286,7 @@ def test_a_damaged_parquet_file_hides_its_own_partition_only(damaged: DamagedLak
     assert ("intact",) in damaged.listed
 
 
+@pytest.mark.long
 def test_a_manifest_with_a_table_twice_does_not_break_the_script(two_days: Lake) -> None:
     path = first_file(two_days, "_manifests")
     twice = b'"tables":{"holders":{"rows":1,"bytes":2,"sha256":""},'
@@ -289,6 +294,7 @@ def test_a_manifest_with_a_table_twice_does_not_break_the_script(two_days: Lake)
     assert ("0x1",) in listed(two_days)
 
 
+@pytest.mark.long
 def test_a_damaged_file_of_the_right_size_is_left_out(two_days: Lake) -> None:
     path = first_file(two_days, "holders")
     path.write_bytes(bytes(path.stat().st_size))
@@ -296,12 +302,14 @@ def test_a_damaged_file_of_the_right_size_is_left_out(two_days: Lake) -> None:
     assert holderlake.open_lake(two_days.root).arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
 
 
+@pytest.mark.long
 def test_a_manifest_with_a_wrong_digest_is_left_out(two_days: Lake) -> None:
     path = first_file(two_days, "_manifests")
     path.write_bytes(path.read_bytes().replace(b'"sha256":"', b'"sha256":"?'))
     assert listed(two_days, every_byte=True) == [("0x1",)]
 
 
+@pytest.mark.long
 def test_a_damaged_partition_is_shown_after_it_is_written_again(two_days: Lake) -> None:
     path = first_file(two_days, "holders")
     path.write_bytes(bytes(path.stat().st_size))
@@ -312,12 +320,14 @@ def test_a_damaged_partition_is_shown_after_it_is_written_again(two_days: Lake) 
         assert connection.sql("SELECT address FROM holders ORDER BY ALL").fetchall() == [("0x0",), ("0x1",)]
 
 
+@pytest.mark.long
 def test_a_table_with_damaged_files_only_is_empty(two_days: Lake) -> None:
     for path in two_days.root.glob("holders/*/*/part-0.parquet"):
         path.write_bytes(b"not Parquet")
     assert listed(two_days) == []
 
 
+@pytest.mark.long
 def test_a_script_finds_later_damage_and_commits_each_time_it_is_read(two_days: Lake) -> None:
     script = lake_views.script(two_days)
     write_holders(two_days, "eth", INSTANTS[2], {"0xa": {"0x2": 1}})
@@ -330,6 +340,7 @@ def test_a_script_finds_later_damage_and_commits_each_time_it_is_read(two_days: 
         assert len(connection.sql("FROM holders").fetchall()) == 3
 
 
+@pytest.mark.long
 def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> None:
     path = first_file(two_days, "holders")
     path.write_bytes(b"not Parquet")
@@ -365,6 +376,7 @@ def test_the_warehouse_of_a_home_opens_by_the_homes_folder(home: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_data_frames_keep_amounts_exact_and_whole_numbers_whole(frames: DataFrames) -> None:
     import pandas as pd
     import polars as pl
@@ -382,17 +394,20 @@ def test_data_frames_keep_amounts_exact_and_whole_numbers_whole(frames: DataFram
     assert in_polars.schema["timestamp"] == pl.Datetime("us")
 
 
+@pytest.mark.later(integration=1)
 def test_a_faulty_query_raises_an_error_with_duckdbs_message(frames: DataFrames) -> None:
     with pytest.raises(WarehouseError, match="nothing"):
         frames.pandas("FROM nothing")
 
 
+@pytest.mark.integration
 def test_an_error_without_polars_says_how_to_install_it(frames: DataFrames, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install polars"):
         frames.polars("SELECT 1")
 
 
+@pytest.mark.long
 def test_one_line_of_python_opens_the_warehouse_of_the_settings(home: Path) -> None:
     line = "import holderlake; print(len(holderlake.open_warehouse().pandas('FROM latest_holders')))"
     done = subprocess.run(

@@ -109,6 +109,7 @@ def check_change(history: History, row: Mapping[str, Any]) -> None:
         assert (row["change"] == "grew") == (after > before)
 
 
+@pytest.mark.later(integration=1)
 @pytest.mark.parametrize("seed", range(100))
 def test_changes_between_two_instants_equal_the_balances_or_are_unknown(history: History, seed: int) -> None:
     random = Random(seed)

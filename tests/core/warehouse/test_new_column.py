@@ -19,6 +19,8 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation.export.export import export
 from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders
 
+pytestmark = pytest.mark.integration
+
 SELECT = "SELECT timestamp, amount, liquidity FROM {} ORDER BY ALL"
 VIEWS = ("holders", "latest_holders", "holders_as_of('2026-12-01')", "holders_known_at('2026-12-01', '2027-01-01')")
 
@@ -45,6 +47,7 @@ def write_new(lake: Lake) -> None:
 EXPECTED = [(DAYS[0], Decimal(1), None), (DAYS[1], Decimal(1), None), (DAYS[2], Decimal(3), 0.5)]
 
 
+@pytest.mark.long
 def test_the_next_load_adds_the_column_to_loaded_rows_and_to_views(
     old: tuple[Lake, Warehouse], new_column: str
 ) -> None:
@@ -58,12 +61,14 @@ def test_the_next_load_adds_the_column_to_loaded_rows_and_to_views(
         assert [tuple(row.values()) for row in rows] == EXPECTED, view
 
 
+@pytest.mark.long
 def test_old_files_load_into_a_new_warehouse(old: tuple[Lake, Warehouse], new_column: str, tmp_path: Path) -> None:
     fresh = Warehouse(tmp_path / "fresh.duckdb")
     fresh.load(old[0])
     assert fresh.query(f"SELECT {new_column} FROM latest_holders")[new_column].to_pylist() == [None, None]
 
 
+@pytest.mark.long
 def test_open_lake_and_the_script_of_views_have_the_column(old: tuple[Lake, Warehouse], new_column: str) -> None:
     lake, _ = old
     frame = holderlake.open_lake(lake.root).pandas(f"SELECT {new_column} FROM latest_holders")
@@ -75,6 +80,7 @@ def test_open_lake_and_the_script_of_views_have_the_column(old: tuple[Lake, Ware
             assert connection.sql(SELECT.format(view)).fetchall() == EXPECTED, view
 
 
+@pytest.mark.long
 def test_an_export_has_the_column(old: tuple[Lake, Warehouse], new_column: str, tmp_path: Path) -> None:
     lake, warehouse = old
     write_new(lake)

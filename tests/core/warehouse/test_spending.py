@@ -18,6 +18,8 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.lakes import DAYS, write_holders
 
+pytestmark = pytest.mark.long
+
 START = datetime(2026, 11, 1, 12)
 
 

@@ -50,6 +50,7 @@ def test_a_time_that_duckdb_reads_rightly_is_accepted(condition: str) -> None:
         assert connection.execute(one_read(connection, sql)).fetchall() == [(1,)]
 
 
+@pytest.mark.integration
 def test_each_door_is_in_utc_on_a_machine_in_another_zone(tmp_path: Path) -> None:
     script = f"""
 import json

@@ -57,6 +57,7 @@ def names_of(home: Home, *keys: tuple[str, str], decimals: int = 0) -> None:
     home.store.add_tokens([TokenInfo(*key, key[1].upper(), key[1][2:], decimals) for key in keys])
 
 
+@pytest.mark.long
 def test_every_stored_transfer_is_a_typed_row(home: Home) -> None:
     names_of(home, TOKEN, decimals=6)
     home.add(
@@ -70,6 +71,7 @@ def test_every_stored_transfer_is_a_typed_row(home: Home) -> None:
     ]
 
 
+@pytest.mark.later(integration=2, long=4)
 @pytest.mark.parametrize("decimals", [0, 6, 18, 24, 77])
 @pytest.mark.parametrize("raw", [0, 1, 10**18, 10**38 - 1, 10**38, 12 * 10**40, UINT256])
 def test_amounts_of_any_size_are_exact(small: Home, decimals: int, raw: int) -> None:
@@ -95,6 +97,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         yield made
 
 
+@pytest.mark.long
 def test_a_load_after_an_import_shows_the_new_transfers(home: Home) -> None:
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
     assert home.query("SELECT count(*) FROM transfers") == [(1,)]
@@ -102,6 +105,7 @@ def test_a_load_after_an_import_shows_the_new_transfers(home: Home) -> None:
     assert home.query("SELECT count(*) FROM transfers") == [(2,)]
 
 
+@pytest.mark.long
 def test_rows_stay_those_of_the_load_though_the_store_replaced_its_files(home: Home) -> None:
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
     home.warehouse.load(home.lake)
@@ -111,6 +115,7 @@ def test_rows_stay_those_of_the_load_though_the_store_replaced_its_files(home: H
     assert home.warehouse.query("SELECT count(*) AS n FROM transfers").to_pylist() == [{"n": 1}]
 
 
+@pytest.mark.long
 def test_a_load_without_a_change_of_the_store_writes_nothing(home: Home) -> None:
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
     home.warehouse.load(home.lake)
@@ -119,6 +124,7 @@ def test_a_load_without_a_change_of_the_store_writes_nothing(home: Home) -> None
     assert home.warehouse.version == version
 
 
+@pytest.mark.long
 def test_old_links_are_removed(home: Home) -> None:
     for at_ in range(5):
         home.add(transfer("mint -> a", 5, BEGIN + at_, token=TOKEN))
@@ -127,12 +133,14 @@ def test_old_links_are_removed(home: Home) -> None:
     assert len(folders) == 2
 
 
+@pytest.mark.long
 def test_without_a_store_the_view_has_no_rows(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "missing"))
     warehouse.load(Lake(tmp_path / "lake"))
     assert warehouse.query("FROM transfers").num_rows == 0
 
 
+@pytest.mark.long
 def test_a_damaged_store_leaves_the_transfers_of_the_last_load(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
     home.warehouse.load(home.lake)
@@ -142,6 +150,7 @@ def test_a_damaged_store_leaves_the_transfers_of_the_last_load(home: Home, caplo
     assert "can't be read" in caplog.text
 
 
+@pytest.mark.long
 def test_a_users_query_reads_transfers_but_no_other_file(home: Home, tmp_path: Path) -> None:
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
     home.warehouse.load(home.lake)
@@ -151,12 +160,14 @@ def test_a_users_query_reads_transfers_but_no_other_file(home: Home, tmp_path: P
         home.warehouse.read(f"FROM '{own}'")
 
 
+@pytest.mark.long
 def test_a_condition_on_the_token_reads_only_its_files(home: Home) -> None:
     home.add(*(transfer("mint -> a", 5, BEGIN, token=("eth", f"0x{n}")) for n in range(20)))
     ((_, plan),) = home.query("EXPLAIN ANALYZE SELECT max(tx_hash) FROM transfers WHERE token_address = '0x7'")
     assert "Total Files Read: 1" in plan
 
 
+@pytest.mark.long
 def test_an_address_and_a_link_show_their_transfers_with_hashes(home: Home) -> None:
     home.add(
         transfer("mint -> 0xA".lower(), 9, BEGIN, token=TOKEN, tx_hash="0x1"),
@@ -201,6 +212,7 @@ def test_labels_of_a_time_are_those_of_their_periods(home: Home) -> None:
     assert home.query(latest) == [("0xa", "cex", "Bob"), ("0xb", None, "Cid")]
 
 
+@pytest.mark.long
 def test_stored_tokens_say_where_the_data_end(home: Home) -> None:
     names_of(home, TOKEN, decimals=6)
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN), transfer("a -> b", 5, BEGIN + DAY, token=TOKEN))
@@ -212,7 +224,10 @@ def test_stored_tokens_say_where_the_data_end(home: Home) -> None:
 # Flows
 
 
-@pytest.mark.parametrize("each", ["hour", "day", "week", "month"])
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "each", ["hour", "day", pytest.param("week", marks=pytest.mark.long), pytest.param("month", marks=pytest.mark.long)]
+)
 def test_flows_add_up_transfers_between_groups_exactly(world: Home, each: str) -> None:
     found = world.query(
         "SELECT period, from_kind, from_cluster_id, from_label, to_kind, to_cluster_id, to_label, transfers, senders,"
@@ -305,6 +320,7 @@ def at(second: int) -> datetime:
 # The end of the data
 
 
+@pytest.mark.long
 def test_maps_later_than_the_stores_transfers_are_flagged(home: Home) -> None:
     names_of(home, TOKEN)
     home.add(*(transfer("mint -> a", 1, BEGIN + hour * 3600, token=TOKEN) for hour in range(10)))
@@ -319,6 +335,7 @@ def test_maps_later_than_the_stores_transfers_are_flagged(home: Home) -> None:
     assert home.query(listed) == [("warning", days[2], "maps", "0xaa", 2.0)]
 
 
+@pytest.mark.long
 def test_a_token_with_a_transfer_a_month_is_not_flagged_after_a_month(home: Home) -> None:
     names_of(home, TOKEN)
     home.add(*(transfer("mint -> a", 1, BEGIN + month * 30 * DAY, token=TOKEN) for month in range(10)))
@@ -332,6 +349,7 @@ def test_a_token_with_a_transfer_a_month_is_not_flagged_after_a_month(home: Home
 # Names
 
 
+@pytest.mark.long
 def test_own_labels_name_addresses_in_the_warehouse(home: Home) -> None:
     """They win over the names of answers, and mark exchanges; a store without transfers has labels too."""
     write_labelled(home.lake, DAYS[0], FETCHED_AT, e1="Hot wallet 7", e2="Fund", e3=None)
@@ -345,6 +363,7 @@ def test_own_labels_name_addresses_in_the_warehouse(home: Home) -> None:
     assert home.query("SELECT count(*) FROM transfers") == [(0,)]
 
 
+@pytest.mark.long
 def test_a_name_is_that_of_the_newest_answer_about_any_instant(home: Home) -> None:
     """A backfill of an earlier instant brings the newer name."""
     write_labelled(home.lake, DAYS[9], FETCHED_AT, e1="Old")

@@ -28,12 +28,14 @@ DAY = DAYS[0]
 # Loading
 
 
+@pytest.mark.long
 def test_a_load_of_an_empty_lake_creates_all_tables(lake: Lake, new_warehouse: Warehouse) -> None:
     report = new_warehouse.load(lake)
     assert (report.partitions, report.rows) == (0, {})
     assert {name: count(new_warehouse, name) for name in TABLES} == dict.fromkeys(TABLES, 0)
 
 
+@pytest.mark.later(integration=2, long=4)
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Warehouse, name: str) -> None:
     found = query(
@@ -92,6 +94,7 @@ def one_row_a_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     return loaded, request.param
 
 
+@pytest.mark.later(integration=5, long=11)
 @pytest.mark.parametrize("name", TABLES)
 def test_the_rows_of_a_table_survive_parquet_and_duckdb(one_row_a_table: tuple[Warehouse, bool], name: str) -> None:
     warehouse, nulls = one_row_a_table
@@ -133,6 +136,7 @@ def test_loading_twice_counts_once_and_leaves_the_file_unchanged(lake: Lake, war
     assert (warehouse.path.stat().st_ino, warehouse.path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.integration
 def test_a_partition_that_was_written_again_replaces_its_rows_only(lake: Lake, warehouse: Warehouse) -> None:
     for chain in ("eth", "base"):
         for day in DAYS[:3]:
@@ -146,6 +150,7 @@ def test_a_partition_that_was_written_again_replaces_its_rows_only(lake: Lake, w
     assert count(warehouse, "holders") == 11
 
 
+@pytest.mark.integration
 def test_a_late_backfill_is_loaded_in_order(lake: Lake, warehouse: Warehouse) -> None:
     for day in (DAYS[4], DAYS[0], DAYS[2]):
         write_holders(lake, "eth", day, {"0xa": {"0x1": day.day}})
@@ -158,6 +163,7 @@ def test_a_late_backfill_is_loaded_in_order(lake: Lake, warehouse: Warehouse) ->
     assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-04')") == [(Decimal(3),)]
 
 
+@pytest.mark.integration
 def test_a_partition_that_is_no_longer_in_the_lake_stays(lake: Lake, warehouse: Warehouse) -> None:
     for day in DAYS[:2]:
         write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
@@ -168,6 +174,7 @@ def test_a_partition_that_is_no_longer_in_the_lake_stays(lake: Lake, warehouse: 
     assert count(warehouse, "holders") == 3
 
 
+@pytest.mark.integration
 def test_failures_of_other_families_stay(lake: Lake, warehouse: Warehouse) -> None:
     nothing = TABLES["holders"].schema.empty_table()
     write(lake, "holders", "eth", DAY, {"holders": nothing}, set(), failures("eth", DAY, ("holders", "0xa")))
@@ -179,6 +186,7 @@ def test_failures_of_other_families_stay(lake: Lake, warehouse: Warehouse) -> No
     assert query(warehouse, "SELECT endpoint FROM failures") == [("map",)]
 
 
+@pytest.mark.integration
 def test_a_damaged_partition_is_reported_and_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
     for day in DAYS[:2]:
         write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
@@ -229,6 +237,7 @@ def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return query(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
 
 
+@pytest.mark.long
 def test_rows_are_ordered_by_month_chain_token_and_instant(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +274,7 @@ def test_rows_are_ordered_by_month_chain_token_and_instant(
 # Concurrent readers and loads
 
 
+@pytest.mark.integration
 def test_an_open_reader_keeps_its_version_and_the_next_sees_the_load(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
@@ -276,6 +286,7 @@ def test_an_open_reader_keeps_its_version_and_the_next_sees_the_load(lake: Lake,
         assert count(warehouse, "holders") == 2
 
 
+@pytest.mark.long
 def test_readers_see_complete_loads_only_even_if_a_load_is_killed(lake: Lake, warehouse: Warehouse) -> None:
     def partitions(days: Sequence[datetime]) -> None:
         for chain in ("eth", "base"):
@@ -335,6 +346,7 @@ warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root
 """
 
 
+@pytest.mark.long
 def test_concurrent_loads_wait_for_each_other(lake: Lake, new_warehouse: Warehouse) -> None:
     for day in DAYS[:6]:
         write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
@@ -348,7 +360,8 @@ class Killed(BaseException):
     """Simulates the end of the process: nothing catches it."""
 
 
-@pytest.mark.parametrize("step", ["os.replace", "os.copy_file_range"])
+@pytest.mark.integration
+@pytest.mark.parametrize("step", ["os.replace", pytest.param("os.copy_file_range", marks=pytest.mark.long)])
 def test_a_killed_load_leaves_the_file_unchanged(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -368,6 +381,7 @@ def test_a_killed_load_leaves_the_file_unchanged(
     assert count(warehouse, "holders") == 2
 
 
+@pytest.mark.integration
 def test_a_process_killed_in_a_transaction_leaves_the_file_unchanged(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
@@ -408,6 +422,7 @@ def test_a_faulty_query_raises_an_error_with_duckdbs_message(small: Warehouse, s
         small.query(sql)
 
 
+@pytest.mark.integration
 def test_a_sum_of_whole_numbers_is_an_exact_integer(lake: Lake, warehouse: Warehouse) -> None:
     write_maps(lake, "eth", DAY, {"0xa": [["0x1", "0x2"]]})
     warehouse.load(lake)
@@ -435,6 +450,7 @@ def test_any_duckdb_opens_the_file_with_its_macros(lake: Lake, warehouse: Wareho
         assert connection.execute("SELECT count(*) FROM holders_as_of('2027-01-01')").fetchall() == [(1,)]
 
 
+@pytest.mark.integration
 def test_the_file_has_the_format_of_duckdb_1_5(lake: Lake, new_warehouse: Warehouse) -> None:
     new_warehouse.load(lake)
     with duckdb.connect(str(new_warehouse.path), read_only=True) as connection:
@@ -445,6 +461,7 @@ def test_the_file_has_the_format_of_duckdb_1_5(lake: Lake, new_warehouse: Wareho
     assert found[0].startswith("v1.5")
 
 
+@pytest.mark.integration
 def test_an_error_about_a_locked_file_names_the_remedy(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     tool = f"import duckdb; held = duckdb.connect({str(warehouse.path)!r}); print('open', flush=True); input()"
@@ -458,6 +475,7 @@ def test_an_error_about_a_locked_file_names_the_remedy(lake: Lake, warehouse: Wa
     assert query(warehouse, "FROM maps") == []
 
 
+@pytest.mark.long
 def test_a_foreign_file_is_refused_and_kept(lake: Lake, new_warehouse: Warehouse) -> None:
     with duckdb.connect(str(new_warehouse.path)) as connection:
         connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
@@ -475,6 +493,7 @@ def altered(warehouse: Warehouse, sql: str) -> None:
         connection.execute(sql)
 
 
+@pytest.mark.long
 def test_load_adds_columns_that_an_older_warehouse_lacks(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
@@ -496,6 +515,7 @@ def test_load_adds_columns_that_an_older_warehouse_lacks(lake: Lake, warehouse: 
     assert tuple(warehouse.query("FROM holders").column_names)[1] == "timestamp"
 
 
+@pytest.mark.long
 def test_files_that_lack_a_column_load_with_nulls_next_to_others(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -520,6 +540,7 @@ def test_files_that_lack_a_column_load_with_nulls_next_to_others(
         assert connection.sql("SELECT amount, label FROM holders ORDER BY ALL").fetchall() == [(1, None), (2, None)]
 
 
+@pytest.mark.long
 def test_views_of_an_older_version_are_replaced_without_new_rows(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)

@@ -55,6 +55,7 @@ def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse
     assert comment == view.comment
 
 
+@pytest.mark.long
 def test_each_column_of_a_view_or_macro_has_a_type_and_a_meaning(small: Warehouse) -> None:
     columns = view_columns()
     assert set(columns) == {view.name for view in schema.queries() if view.kind != "MACRO"}
@@ -69,6 +70,7 @@ def test_each_column_of_a_view_or_macro_has_a_type_and_a_meaning(small: Warehous
             assert [column.name for column in columns[view.name]] == [row["column_name"] for row in table] + more
 
 
+@pytest.mark.long
 def test_each_documented_meaning_belongs_to_a_column() -> None:
     meanings = tomllib.loads((Path(schema.__file__).parent / "sql" / "columns.toml").read_text())
     columns = {name: {column.name for column in listed} for name, listed in view_columns().items()}
@@ -76,6 +78,7 @@ def test_each_documented_meaning_belongs_to_a_column() -> None:
     assert {name: set(own) - columns[name] for name, own in meanings.items() if set(own) - columns[name]} == {}
 
 
+@pytest.mark.long
 def test_latest_and_as_of_use_each_tokens_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
     for day, held in ((1, {"0xa": {"0x1": 1}, "0xb": {"0x1": 2}}), (5, {"0xa": {"0x1": 3}}), (9, {"0xa": {"0x1": 4}})):
         write_holders(lake, "eth", DAYS[day - 1], held)
@@ -168,6 +171,7 @@ def test_holder_changes_need_a_partition_at_both_times(lake: Lake, warehouse: Wa
     assert count(warehouse, "holder_changes('2026-11-06', '2026-11-09')") == 0
 
 
+@pytest.mark.integration
 def test_concentration_history_has_the_top_ten_of_each_instant(lake: Lake, warehouse: Warehouse) -> None:
     for day, score in ((0, 40.0), (1, 45.5), (2, 42.0)):
         write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
@@ -181,6 +185,7 @@ def test_concentration_history_has_the_top_ten_of_each_instant(lake: Lake, wareh
     assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
 
 
+@pytest.mark.integration
 def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
     history = [
         [["a1", "a2", "a3"], ["b1", "b2"]],
@@ -231,6 +236,8 @@ def test_cluster_lineage_weighs_members_by_their_share(lake: Lake, warehouse: Wa
     assert found == [("grew", 1, 0.24, 0.42, 4, 1)]
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", range(3))
 def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Warehouse, seed: int) -> None:
     random = Random(seed)
@@ -265,6 +272,7 @@ def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Wa
     assert {(one[0], one[2]) for one in ours if one[1] == "split"} <= {(one[0], one[2]) for one in expected}
 
 
+@pytest.mark.integration
 def test_cluster_lineage_keeps_tokens_and_chains_apart(lake: Lake, warehouse: Warehouse) -> None:
     write_maps(lake, "eth", DAYS[0], {"0xa": [["a1", "a2"]]})
     write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
@@ -368,6 +376,7 @@ def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     return loaded
 
 
+@pytest.mark.later(integration=2)
 @pytest.mark.parametrize(
     ("t", "known", "amounts"),
     [
@@ -443,6 +452,7 @@ def changing_holders(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     return loaded
 
 
+@pytest.mark.long
 def test_entries_and_exits_are_listed_by_partition(changing_holders: Warehouse) -> None:
     changes = " FROM holder_changes(?, ?, each_list := true) WHERE change = '{}' AND chain = 'solana' ORDER BY ALL"
     entries = "SELECT day(to_timestamp), address, day(from_timestamp), amount_after" + changes.format("entered")
@@ -453,6 +463,7 @@ def test_entries_and_exits_are_listed_by_partition(changing_holders: Warehouse) 
     assert query(changing_holders, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
 
 
+@pytest.mark.long
 def test_a_holding_period_ends_when_the_list_lacks_the_address(changing_holders: Warehouse) -> None:
     found = query(
         changing_holders,
@@ -514,6 +525,7 @@ def test_overlap_lists_each_pair_once_and_separates_exchanges(lake: Lake, wareho
 # Clusters through time
 
 
+@pytest.mark.long
 def test_cluster_lineage_finds_mergers_and_splits(lake: Lake, warehouse: Warehouse) -> None:
     history = [
         [["a1", "a2", "a3", "a4"], ["b1", "b2"]],
@@ -605,6 +617,7 @@ def test_holders_on_maps_have_one_row_each(lake: Lake, warehouse: Warehouse) -> 
 # Flows
 
 
+@pytest.mark.long
 def test_cluster_flows_sums_clusters_exchanges_and_wallets(lake: Lake, warehouse: Warehouse) -> None:
     def at(day: datetime, times: int) -> None:
         tables = map_tables("eth", day, {"0x7": [["a1", "a2"], ["b1", "b2"]]})
@@ -671,6 +684,7 @@ def test_cluster_flows_sums_clusters_exchanges_and_wallets(lake: Lake, warehouse
 # Data quality
 
 
+@pytest.mark.long
 def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehouse) -> None:
     def listed(day: datetime, *tokens: str, share: float = 0.1, unsent: Collection[str] = ()) -> None:
         held = [
@@ -728,6 +742,7 @@ def test_lost_and_missing_content_is_named_by_token(lake: Lake, warehouse: Wareh
     ]
 
 
+@pytest.mark.integration
 def test_a_gap_is_a_token_that_was_requested_and_not_one_that_a_run_left_out(lake: Lake, warehouse: Warehouse) -> None:
     def listed(day: int, *tokens: str, unsent: Collection[str] = ()) -> None:
         table = holders("eth", DAYS[day], {token: {"0x1": 1} for token in tokens})
@@ -755,6 +770,7 @@ def test_a_gap_is_a_token_that_was_requested_and_not_one_that_a_run_left_out(lak
     ]
 
 
+@pytest.mark.long
 def test_a_token_without_holders_yet_is_one_fact_and_no_failure(lake: Lake, warehouse: Warehouse) -> None:
     def refused(family: str, day: datetime) -> None:
         endpoint = {"holders": "holders", "maps": "map"}[family]
@@ -778,6 +794,7 @@ def test_a_token_without_holders_yet_is_one_fact_and_no_failure(lake: Lake, ware
     assert query(warehouse, "SELECT * FROM data_quality WHERE issue = 'failure'") == []
 
 
+@pytest.mark.long
 def test_data_quality_names_the_families_as_the_table_of_partitions_does(lake: Lake, warehouse: Warehouse) -> None:
     endpoints = {"tokens": "tokens_metadata", "maps": "map", "subgraphs": "subgraph", "addresses": "addresses_metadata"}
     for family, endpoint in endpoints.items():
@@ -789,6 +806,7 @@ def test_data_quality_names_the_families_as_the_table_of_partitions_does(lake: L
     assert {family for (family,) in listed} == set(endpoints)
 
 
+@pytest.mark.integration
 def test_the_end_of_the_data_comes_from_metadata_fetched_after_the_instant(lake: Lake, warehouse: Warehouse) -> None:
     def known(day: datetime, fetched_at: datetime) -> None:
         of_token = {"token_address": "0xa", "transfers_count": 100, "min_date": DAYS[0], "max_date": DAYS[1]}
@@ -841,12 +859,14 @@ def test_an_answer_comes_in_batches(small: Warehouse) -> None:
 # Symbols
 
 
+@pytest.mark.long
 def test_a_macro_takes_a_symbol_that_one_token_has(named: Warehouse) -> None:
     by_address = query(named, "FROM cluster_history('0xaa') ORDER BY ALL")
     assert len(by_address) == 2
     assert query(named, "FROM cluster_history('one') ORDER BY ALL") == by_address
 
 
+@pytest.mark.long
 def test_a_symbol_that_several_tokens_have_is_an_error(named: Warehouse) -> None:
     with pytest.raises(WarehouseError, match="several tokens have the symbol TWO: give the address of one"):
         query(named, "FROM cluster_history('two')")

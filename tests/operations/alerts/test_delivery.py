@@ -30,6 +30,8 @@ from tests.lakes import DAYS, write_holders
 from tests.processes import DEVNULL, start, wait_until
 from tests.receiver import Receiver
 
+pytestmark = pytest.mark.integration
+
 TOKEN = "0x000000000000000000000000000000000000000a"
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -77,6 +79,7 @@ def subjects(receiver: Receiver) -> list[str]:
 # Each once
 
 
+@pytest.mark.long
 def test_an_alert_is_sent_once_by_log_and_webhook(
     home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -91,6 +94,7 @@ def test_an_alert_is_sent_once_by_log_and_webhook(
     assert '"rank_before": null' in record.getMessage()
 
 
+@pytest.mark.long
 def test_backfilled_history_sends_no_alerts(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
@@ -101,6 +105,7 @@ def test_backfilled_history_sends_no_alerts(home: Home, receiver: Receiver) -> N
     assert receiver.posts == []
 
 
+@pytest.mark.long
 def test_alerts_older_than_max_age_are_not_sent(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver, max_age="2d")
     begin(workspace)
@@ -110,6 +115,7 @@ def test_alerts_older_than_max_age_are_not_sent(home: Home, receiver: Receiver) 
     assert sorted(subjects(receiver)) == ["0x2", "0x3", "0x4"]
 
 
+@pytest.mark.long
 def test_a_changed_rule_starts_again(home: Home, receiver: Receiver) -> None:
     begin(home(receiver, rules={"newcomers": {"rule": "new_top_holder", "top": 1}}))
     load(home(), DAYS[1], "0x1", "0x2")
@@ -142,6 +148,7 @@ def test_a_failed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     assert (keys[0], len(set(keys))) == (keys[1], 2)
 
 
+@pytest.mark.long
 def test_attempts_become_rarer_and_end_at_max_age(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
@@ -159,6 +166,7 @@ def test_attempts_become_rarer_and_end_at_max_age(home: Home, receiver: Receiver
     assert webhook.error == "the webhook answers HTTP 404 (Not Found)"
 
 
+@pytest.mark.long
 def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
@@ -183,6 +191,7 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     assert first.body == second.body
 
 
+@pytest.mark.long
 def test_an_unreadable_file_of_a_secret_stops_only_its_destination(home: Home, tmp_path: Path) -> None:
     workspace = home(webhook_file=tmp_path / "missing")
     begin(workspace)
@@ -203,6 +212,7 @@ def test_a_new_webhook_receives_no_earlier_alerts(home: Home, receiver: Receiver
 # Dagster
 
 
+@pytest.mark.long
 def test_the_sensor_launches_a_job_that_fails_without_the_webhook(
     home: Home, receiver: Receiver, instance: DagsterInstance
 ) -> None:
@@ -243,6 +253,7 @@ def test_the_sensor_runs_by_default(home: Home, alerts: dict[str, Any], status: 
     assert sensor.default_status.value == status
 
 
+@pytest.mark.long
 def test_a_rule_is_a_warning_check_of_its_asset(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     token = "ZVYQr764WqjREApVWyEHGP5VK8o7GynPsDi4tSH7B7D"
     workspace = make_workspace(
@@ -271,6 +282,7 @@ def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any
     return CliRunner().invoke(app, list(arguments))
 
 
+@pytest.mark.long
 def test_the_command_lists_alerts_and_sends_nothing(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +313,7 @@ def test_the_command_tests_each_destination(
     assert "s3cret" not in f"{answer.output}{refused.output}{refused.exception}"
 
 
+@pytest.mark.long
 def test_the_doctor_reports_alerts_that_wait_for_the_webhook(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
 ) -> None:

@@ -73,6 +73,7 @@ def test_the_signature_matches_the_example_of_the_specification() -> None:
     assert signature(secret, message, "1614265330") == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
+@pytest.mark.later(integration=1, long=2)
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
 def test_transient_failures_are_retried_under_the_same_key(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status, 200]
@@ -108,6 +109,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
         assert (len(receiver.posts), elsewhere.posts) == (1, [])
 
 
+@pytest.mark.integration
 def test_the_timeout_ends_an_attempt(receiver: Receiver) -> None:
     receiver.statuses = [0]
     with pytest.raises(NotDelivered, match=r"no complete answer within 1 s") as failed:

@@ -27,6 +27,8 @@ from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 from tests.receiver import Receiver
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
@@ -80,6 +82,7 @@ def _types(receiver: Receiver) -> list[str]:
     return [post.content["type"].removeprefix("holderlake.alert.") for post in receiver.posts]
 
 
+@pytest.mark.long
 def test_a_failed_run_is_reported_once_by_log_and_webhook(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -93,6 +96,7 @@ def test_a_failed_run_is_reported_once_by_log_and_webhook(
     assert "a text of the provider" not in record.getMessage() + str(post.content)
 
 
+@pytest.mark.long
 def test_a_failed_run_of_each_job_is_reported(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
@@ -103,6 +107,7 @@ def test_a_failed_run_of_each_job_is_reported(
     assert {post.content["data"]["evidence"]["job"] for post in receiver.posts} == names
 
 
+@pytest.mark.long
 def test_repeated_foreign_and_undelivered_runs_are_not_reported(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
@@ -115,6 +120,7 @@ def test_repeated_foreign_and_undelivered_runs_are_not_reported(
     assert receiver.posts == []
 
 
+@pytest.mark.long
 def test_a_refused_key_is_reported_once_for_all_runs(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
@@ -124,6 +130,7 @@ def test_a_refused_key_is_reported_once_for_all_runs(
     assert _types(receiver) == ["key_refused"]
 
 
+@pytest.mark.long
 def test_a_paused_schedule_is_reported_instead_of_its_runs(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:

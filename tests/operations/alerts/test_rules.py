@@ -63,6 +63,7 @@ def clusters_of(lake: Lake, as_of: datetime, shares: Mapping[Sequence[str], floa
 CLUSTER = AlertRule(rule="cluster_share")
 
 
+@pytest.mark.integration
 def test_a_cluster_is_told_when_it_passes_the_share_and_not_while_it_stays(lake: Lake) -> None:
     for day, share in enumerate([0.05, 0.1, 0.11, 0.2, 0.15]):
         clusters_of(lake, DAYS[day], {("0x1", "0x2"): share})
@@ -72,12 +73,14 @@ def test_a_cluster_is_told_when_it_passes_the_share_and_not_while_it_stays(lake:
     assert [one["address"] for one in alert.evidence["largest_members"]] == ["0x1", "0x2"]
 
 
+@pytest.mark.integration
 def test_a_cluster_that_fell_below_and_comes_back_is_told_again(lake: Lake) -> None:
     for day, share in enumerate([0.2, 0.05, 0.2]):
         clusters_of(lake, DAYS[day], {("0x1", "0x2"): share})
     assert dates(found(lake, CLUSTER)) == [DAYS[0], DAYS[2]]
 
 
+@pytest.mark.integration
 def test_a_cluster_keeps_its_name_when_its_number_changes(lake: Lake) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.3, ("0x3", "0x4"): 0.2})
     clusters_of(lake, DAYS[1], {("0x3", "0x4"): 0.4, ("0x1", "0x2"): 0.3})
@@ -99,27 +102,32 @@ def scores(lake: Lake, values: Mapping[datetime, float | None]) -> None:
 FALL = AlertRule(rule="score_fall")
 
 
+@pytest.mark.integration
 def test_a_fall_within_a_day_is_told_with_the_score_it_fell_from(lake: Lake) -> None:
     scores(lake, {DAYS[0]: 60, DAYS[1]: 55, DAYS[2]: 50.1, DAYS[4]: 40})
     (alert,) = found(lake, FALL)
     assert (alert.timestamp, alert.measured, alert.evidence["highest_score"]) == (DAYS[1], 5, 60)
 
 
+@pytest.mark.integration
 def test_a_slow_fall_gives_one_alert_at_the_threshold(lake: Lake) -> None:
     scores(lake, {DAYS[0] + hour * LATER: 60 - 2 * hour for hour in range(12)})
     assert dates(found(lake, FALL)) == [DAYS[0] + 3 * LATER]
 
 
+@pytest.mark.integration
 def test_a_second_fall_as_large_by_itself_is_told_too(lake: Lake) -> None:
     scores(lake, {DAYS[0]: 60, DAYS[1]: 54, DAYS[2]: 48, DAYS[3]: 48})
     assert dates(found(lake, FALL)) == [DAYS[1], DAYS[2]]
 
 
+@pytest.mark.integration
 def test_a_map_without_a_score_is_no_fall(lake: Lake) -> None:
     scores(lake, {DAYS[0]: 60, DAYS[1]: None, DAYS[2]: 60})
     assert found(lake, FALL) == []
 
 
+@pytest.mark.integration
 def test_the_time_of_a_fall_may_be_longer(lake: Lake) -> None:
     scores(lake, {DAYS[0]: 60, DAYS[3]: 57, DAYS[6]: 54})
     assert dates(found(lake, AlertRule(rule="score_fall", within="1w"))) == [DAYS[6]]
@@ -170,6 +178,7 @@ def test_who_sent_all_that_it_had_is_told_although_it_is_no_top_holder_now(lake:
     assert (alert.evidence["rank"], alert.evidence["rank_before"], alert.measured) == (None, 1, 2)
 
 
+@pytest.mark.later(integration=1, long=2)
 @pytest.mark.parametrize(
     "sent",
     [
@@ -235,6 +244,7 @@ def test_an_incomplete_source_is_told_once_for_each_check(lake: Lake) -> None:
 LATE = AlertRule(rule="data_late")
 
 
+@pytest.mark.long
 def test_late_data_gives_one_alert_until_new_data_comes(lake: Lake) -> None:
     write_holders(lake, CHAIN, DAYS[0], {TOKEN: {"0x1": 9}})
     assert found(lake, LATE, Span(DAYS[0], DAYS[2], DAY)) == []
@@ -261,6 +271,7 @@ def test_no_holders_count_as_data_and_an_outage_does_not(lake: Lake) -> None:
 # All rules
 
 
+@pytest.mark.later(integration=1, long=2)
 @pytest.mark.parametrize("kind", ALERT_KINDS)
 def test_a_rule_examines_its_tokens_and_describes_itself(lake: Lake, kind: str) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
@@ -271,6 +282,7 @@ def test_a_rule_examines_its_tokens_and_describes_itself(lake: Lake, kind: str) 
     assert rule_sql(kind).startswith("-- ")
 
 
+@pytest.mark.integration
 def test_fingerprints_do_not_depend_on_labels(lake: Lake) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
     (before,) = found(lake, CLUSTER)

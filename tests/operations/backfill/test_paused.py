@@ -28,6 +28,8 @@ from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace
 
+pytestmark = pytest.mark.integration
+
 CHAIN = "solana"
 COST = MapRequest(chain=CHAIN, token_address="native", options=MapOptions(return_nodes=True, timestamp=1)).cost
 PART = 3 * COST + COST // 2
@@ -80,6 +82,7 @@ def test_a_stopped_backfill_is_paused_and_says_how_to_resume(poor: Workspace, in
     assert paused.reason in said
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("stopped")
 def test_a_stopped_backfill_has_the_newest_instants_within_the_ceiling(poor: Workspace) -> None:
     committed = sorted(manifest.as_of for manifest in poor.lake.manifests(family="maps") if manifest.covered)
@@ -89,6 +92,7 @@ def test_a_stopped_backfill_has_the_newest_instants_within_the_ceiling(poor: Wor
     assert 0 < totals.spent + totals.reserved <= PART
 
 
+@pytest.mark.long
 def test_each_partition_paid_before_a_ceiling_is_committed(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -101,10 +105,12 @@ def test_each_partition_paid_before_a_ceiling_is_committed(
     assert sum(bool(manifest.covered) for manifest in workspace.lake.manifests(family="maps")) == paid
 
 
+@pytest.mark.long
 def test_dagster_does_not_retry_a_run_without_credits(stopped: DagsterInstance) -> None:
     assert [run.tags["dagster/max_retries"] for run in stopped.get_runs()] == ["0"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("stopped")
 def test_a_resumed_backfill_pays_only_for_the_rest(make_workspace: MakeWorkspace, poor: Workspace) -> None:
     _due_now(poor)
@@ -124,6 +130,7 @@ def test_a_paused_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.
     assert paused_backfills(poor) == [paused]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("stopped")
 def test_raising_the_ceiling_resumes_a_paused_backfill(make_workspace: MakeWorkspace, poor: Workspace) -> None:
     (paused,) = paused_backfills(poor)
@@ -135,6 +142,7 @@ def test_raising_the_ceiling_resumes_a_paused_backfill(make_workspace: MakeWorks
     assert sum(bool(manifest.covered) for manifest in rich.lake.manifests(family="maps")) == len(INSTANTS)
 
 
+@pytest.mark.long
 def test_a_finished_backfill_starts_no_run(
     make_workspace: MakeWorkspace, instance: DagsterInstance, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,6 +186,7 @@ def test_the_same_backfill_is_paused_once_however_it_was_written(poor: Workspace
     assert len(paused_backfills(poor)) == 1
 
 
+@pytest.mark.long
 def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, stopped: DagsterInstance) -> None:
     sensor, instance = paused_sensor(poor.settings), stopped
     with build_sensor_context(instance=instance, resources={"workspace": poor}) as context:

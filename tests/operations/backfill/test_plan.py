@@ -38,6 +38,7 @@ MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
 
 
+@pytest.mark.long
 def test_the_plan_costs_as_much_as_the_backfill(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     chains = ["eth", "base"]
@@ -60,6 +61,7 @@ def test_the_plan_costs_as_much_as_the_backfill(make_workspace: MakeWorkspace) -
     assert calls == planned.calls
 
 
+@pytest.mark.long
 def test_calls_before_a_tokens_first_transfer_cost_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, TOKENS, "eth", JUNE)
@@ -76,6 +78,7 @@ def test_calls_before_a_tokens_first_transfer_cost_nothing(make_workspace: MakeW
     assert workspace.ledger.totals().spent - before == planned.credits
 
 
+@pytest.mark.long
 def test_maps_of_tokens_without_support_cost_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, MAPS, "bsc", MAY)
@@ -89,6 +92,7 @@ def test_maps_of_tokens_without_support_cost_nothing(make_workspace: MakeWorkspa
     assert workspace.ledger.totals().spent - before == planned.credits
 
 
+@pytest.mark.integration
 def test_the_tokens_of_a_plan_add_up_to_the_plan(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
@@ -101,6 +105,7 @@ def test_the_tokens_of_a_plan_add_up_to_the_plan(make_workspace: MakeWorkspace) 
     assert first.calls == 2  # at June; the answers about May are in the archive or in the lake
 
 
+@pytest.mark.integration
 def test_days_before_the_first_block_of_a_chain_are_left_out(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(watchlist={"solana": tokens})
@@ -111,6 +116,7 @@ def test_days_before_the_first_block_of_a_chain_are_left_out(make_workspace: Mak
         make_plan(workspace, workspace.provider_id, ["solana"], [before])
 
 
+@pytest.mark.integration
 def test_a_finished_grid_costs_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for stream in STREAMS:
@@ -146,6 +152,7 @@ def test_addresses_of_holders_that_are_not_fetched_yet_are_a_gap(make_workspace:
     assert (gap.missing, gap.is_none) == ((), False)
 
 
+@pytest.mark.integration
 def test_coverage_finds_the_gaps_that_an_ingest_finds(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for stream in STREAMS:
@@ -308,6 +315,7 @@ def test_a_finished_plan_gives_no_advice(make_workspace: MakeWorkspace) -> None:
     assert sentences(planned, "holderlake backfill")[-1] == "Next: holderlake tables"
 
 
+@pytest.mark.long
 def test_a_large_finished_grid_is_finished(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda handle: None)  # only the time that writing takes
     tokens = [f"0x{number:040x}" for number in (1, 2, 3)]

@@ -23,6 +23,7 @@ def _later(workspace: Workspace, days: int) -> Workspace:
     return workspace
 
 
+@pytest.mark.long
 def test_exhausted_credits_pause_the_schedule_until_the_next_day(pipeline: Make) -> None:  # noqa: F811
     poor = pipeline(budget={"per_day": 70})
     assert poor.schedule(TICK) == [(_key(TODAY), False)]

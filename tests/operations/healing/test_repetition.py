@@ -18,6 +18,8 @@ from holderlake.operations.healing.missing import missing_days
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.integration
+
 CHAIN = "solana"
 DAY = timedelta(days=1)
 TODAY = datetime.combine(
@@ -112,6 +114,7 @@ def test_a_scheduled_day_that_failed_is_fetched_later(pipeline: Make) -> None:
     assert later.workspace.ledger.totals().spent == spent > 0
 
 
+@pytest.mark.long
 def test_a_day_whose_tick_was_missed_is_fetched(pipeline: Make) -> None:
     late = pipeline()
     _expect(late, YESTERDAY - DAY)
@@ -124,6 +127,7 @@ def test_nothing_is_fetched_before_the_first_tick(pipeline: Make) -> None:
     assert pipeline().sensor("healing") == ["the schedule has not run yet"]
 
 
+@pytest.mark.long
 def test_a_new_token_is_not_fetched_for_days_that_were_complete(pipeline: Make) -> None:
     before = pipeline()
     _expect(before, YESTERDAY)
@@ -145,6 +149,7 @@ def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace
     assert "holders" not in families(True)
 
 
+@pytest.mark.long
 def test_a_day_that_was_deleted_is_fetched_again(pipeline: Make) -> None:
     daily = pipeline()
     _expect(daily, YESTERDAY)
@@ -157,6 +162,7 @@ def test_a_day_that_was_deleted_is_fetched_again(pipeline: Make) -> None:
     assert "holders" in _covered(daily, YESTERDAY)
 
 
+@pytest.mark.long
 def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) -> None:
     late = pipeline(timedelta(minutes=16), count=2)
     _expect(late, YESTERDAY)
@@ -168,6 +174,7 @@ def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) ->
     assert manifest.covered == set(workspace.settings.watchlist[CHAIN])
 
 
+@pytest.mark.long
 def test_a_token_that_the_provider_does_not_know_is_not_repeated(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -178,6 +185,7 @@ def test_a_token_that_the_provider_does_not_know_is_not_repeated(
     assert pipeline.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
 
 
+@pytest.mark.long
 def test_a_given_up_day_is_reported_once_with_its_name(
     make_workspace: MakeWorkspace, instance: DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,6 +37,8 @@ from tests.operations.maintenance.killed_work import backed_up, workspace_of
 from tests.operations.maintenance.killed_work import restored as restored_home
 from tests.postgres import PostgresServer
 
+pytestmark = pytest.mark.integration
+
 MAY = [datetime(2026, 5, day) for day in range(1, 7)]
 QUERY = "SELECT chain, token_address, timestamp, address, amount, share FROM holders ORDER BY ALL"
 
@@ -77,6 +79,7 @@ def names(folder: Path) -> set[str]:
     return {name for name in found if not name.endswith((".lock", "-wal", "-shm", ".running"))}
 
 
+@pytest.mark.long
 def test_a_restored_home_answers_the_same_queries(
     filled: Workspace, restored: Callable[[Path], Workspace], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -110,6 +113,7 @@ def test_a_restored_home_pays_nothing_again(
     again.close()
 
 
+@pytest.mark.long
 def test_a_backup_during_a_run_is_consistent(
     make_workspace: MakeWorkspace, restored: Callable[[Path], Workspace], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -294,6 +298,7 @@ def test_an_own_store_is_copied_by_its_catalogue(
         assert store.histories() == histories
 
 
+@pytest.mark.long
 def test_a_home_with_its_lake_in_a_bucket_keeps_ledger_and_warehouse(
     make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -359,6 +364,7 @@ def test_a_restore_names_a_database_that_is_missing(
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [1, 11])
 def test_a_killed_restore_is_finished_by_the_next(
     filled: Workspace, tmp_path_factory: pytest.TempPathFactory, kills: int
@@ -372,7 +378,7 @@ def test_a_killed_restore_is_finished_by_the_next(
         assert names(home) == names(filled.settings.home)
 
 
-@pytest.mark.parametrize("kills", [1, 7])
+@pytest.mark.parametrize("kills", [1, pytest.param(7, marks=pytest.mark.long)])
 def test_a_killed_backup_leaves_the_earlier_ones_and_is_repeated(
     filled: Workspace, tmp_path_factory: pytest.TempPathFactory, kills: int
 ) -> None:

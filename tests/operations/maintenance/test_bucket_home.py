@@ -24,6 +24,8 @@ from holderlake.operations.maintenance.repair import repair_damaged
 from holderlake.scale.bucket.storage import BucketStorage, object_name
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.integration
+
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
 
@@ -49,6 +51,7 @@ def contents(workspace: Workspace) -> dict[str, list[Any]]:
     return {name: workspace.lake.read(name).to_pylist() for name in TABLES}
 
 
+@pytest.mark.long
 def test_a_second_home_pays_for_nothing_that_the_first_one_fetched(sample_service: Any, homes: MakeWorkspace) -> None:
     first, second = homes("first"), homes("second")
     fill(first, MAPS, "eth", MAY, JUNE)
@@ -90,6 +93,7 @@ def test_a_home_that_may_not_write_pays_for_nothing(
     assert sample_service.keys.usage() == bill
 
 
+@pytest.mark.long
 def test_a_bucket_is_rebuilt_from_its_archive_without_a_request(sample_service: Any, homes: MakeWorkspace) -> None:
     first, second = homes("first"), homes("second")
     fill(first, HOLDERS, "eth", MAY, JUNE)
@@ -144,6 +148,7 @@ def test_a_local_home_is_moved_into_a_bucket_at_no_cost(
     assert sample_service.keys.usage() == bill
 
 
+@pytest.mark.long
 def test_a_lake_in_a_bucket_is_read_as_data_frames(
     homes: MakeWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,8 @@ from tests.engine import damaged as stores
 from tests.examples import MANY, some
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.long
+
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
 DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "1000" if some(MANY) == MANY else "12"))
 FIRST = int(os.environ.get("HOLDERLAKE_DAMAGES_FROM", "0"))

@@ -32,6 +32,8 @@ from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill
 from tests.postgres import PostgresServer
 
+pytestmark = pytest.mark.integration
+
 MAY = datetime(2026, 5, 1)
 
 
@@ -53,6 +55,7 @@ def reopened(workspace: Workspace) -> Workspace:
     return Workspace(workspace.settings, workspace._endpoint)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["empty", "delete"])
 def test_an_emptied_ledger_is_restored_from_the_archive(
     workspace: Workspace, kind: str, caplog: pytest.LogCaptureFixture
@@ -66,6 +69,7 @@ def test_an_emptied_ledger_is_restored_from_the_archive(
     assert reopened(again).ledger.totals().spent == spent, "once is enough"
 
 
+@pytest.mark.long
 def test_a_lost_shared_ledger_is_restored_from_the_archive(
     make_workspace: MakeWorkspace, postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -84,6 +88,7 @@ def test_a_lost_shared_ledger_is_restored_from_the_archive(
     again.close()
 
 
+@pytest.mark.long
 def test_an_older_ledger_gets_the_calls_of_later_days(workspace: Workspace, tmp_path: Path) -> None:
     spent = workspace.ledger.totals().spent
     again = reopened(workspace)
@@ -93,6 +98,7 @@ def test_an_older_ledger_gets_the_calls_of_later_days(workspace: Workspace, tmp_
     assert sum(row.spent for row in again.ledger.report("run")) == spent + 7
 
 
+@pytest.mark.long
 def test_a_refreshed_answer_is_restored_with_its_surcharge(workspace: Workspace) -> None:
     fill(workspace, HOLDERS, "solana", MAY, refresh=True)
     spent = workspace.ledger.totals().spent
@@ -101,6 +107,7 @@ def test_a_refreshed_answer_is_restored_with_its_surcharge(workspace: Workspace)
     assert again.ledger.totals().spent == spent
 
 
+@pytest.mark.long
 def test_answers_that_no_partition_uses_are_restored(workspace: Workspace) -> None:
     spent = workspace.ledger.totals().spent
     again = reopened(workspace)
@@ -109,6 +116,7 @@ def test_answers_that_no_partition_uses_are_restored(workspace: Workspace) -> No
     assert again.ledger.totals().spent == spent
 
 
+@pytest.mark.long
 def test_charges_without_an_answer_follow_from_the_providers_balance(
     make_workspace: MakeWorkspace, sample_service: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -138,6 +146,7 @@ def test_charges_without_an_answer_follow_from_the_providers_balance(
     again.close()
 
 
+@pytest.mark.long
 def test_a_ledger_that_was_not_lost_gets_no_charges_of_others(
     make_workspace: MakeWorkspace, sample_service: Any
 ) -> None:
@@ -151,6 +160,7 @@ def test_a_ledger_that_was_not_lost_gets_no_charges_of_others(
     again.close()
 
 
+@pytest.mark.long
 def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) -> None:
     again = reopened(workspace)
     workspace.settings.ledger.write_bytes(b"no database" * 1_000)
@@ -160,6 +170,7 @@ def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) 
         _ = again.ledger
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     ["entries SET cost = cost + 64", "days SET cost = 0", "runs SET cost = 0", "entries SET state = 'settl%d'"],
@@ -175,6 +186,7 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
     assert "holderlake home rebuild --damaged" in found.advice
 
 
+@pytest.mark.long
 def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
     reopened(workspace)
     ledger = workspace.settings.ledger
@@ -183,6 +195,7 @@ def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
     assert "ledger.sqlite is damaged" in found.found
 
 
+@pytest.mark.long
 def test_a_damaged_time_of_the_remaining_credits_is_forgotten(workspace: Workspace) -> None:
     again = reopened(workspace)
     with closing(sqlite3.connect(workspace.settings.ledger)) as ledger, ledger:
@@ -239,6 +252,7 @@ def test_a_paid_answer_that_cannot_be_written_is_named_with_its_cost(
     assert workspace.ledger.totals().reserved > 0, "it counts as spent"
 
 
+@pytest.mark.long
 def test_one_command_loads_the_warehouse_once(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     watched = make_workspace().settings.watchlist
     workspace = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("eth", "solana")})

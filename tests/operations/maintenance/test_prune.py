@@ -52,6 +52,7 @@ def test_an_answer_of_a_failure_is_kept(make_workspace: MakeWorkspace) -> None:
     assert prunable(workspace, NOW).answers == []
 
 
+@pytest.mark.long
 def test_a_rebuild_after_pruning_copies_rows_from_the_lake(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)

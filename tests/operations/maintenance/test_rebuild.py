@@ -31,7 +31,7 @@ from holderlake.operations.maintenance.rebuild import rebuild, survey
 from tests.filling import MakeWorkspace, fill, spoil
 from tests.processes import DEVNULL, start_holderlake
 
-pytestmark = pytest.mark.usefixtures("home_with_warehouse")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("home_with_warehouse")]
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
 
@@ -84,6 +84,7 @@ def test_lake_and_warehouse_are_rebuilt_equal_without_a_request(
     assert {path.name for path in workspace.settings.home.iterdir() if "rebu" in path.name} <= {"lake.rebuilding.lock"}
 
 
+@pytest.mark.long
 def test_later_settings_do_not_change_a_rebuild(make_workspace: MakeWorkspace) -> None:
     first, second, *_ = make_workspace().settings.watchlist["eth"]
     workspace = make_workspace(watchlist={"eth": [first]})
@@ -96,6 +97,7 @@ def test_later_settings_do_not_change_a_rebuild(make_workspace: MakeWorkspace) -
     assert hashes(workspace.settings.lake_folder) == before
 
 
+@pytest.mark.long
 def test_a_new_decoder_rebuilds_all_history(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
@@ -118,6 +120,7 @@ def test_a_new_decoder_rebuilds_all_history(make_workspace: MakeWorkspace, monke
     assert workspace.ledger.report("endpoint") == calls
 
 
+@pytest.mark.long
 def test_missing_and_damaged_answers_are_named_and_the_rest_rebuilt(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
@@ -137,6 +140,7 @@ def test_missing_and_damaged_answers_are_named_and_the_rest_rebuilt(make_workspa
     assert left == tokens - {row["subject"] for row in failed}
 
 
+@pytest.mark.long
 def test_a_partition_with_a_missing_answer_keeps_its_old_rows(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
@@ -147,6 +151,7 @@ def test_a_partition_with_a_missing_answer_keeps_its_old_rows(make_workspace: Ma
     assert hashes(workspace.settings.lake_folder) == before
 
 
+@pytest.mark.long
 def test_partitions_without_records_are_copied(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
@@ -160,6 +165,7 @@ def test_partitions_without_records_are_copied(make_workspace: MakeWorkspace) ->
     assert (hashes(workspace.settings.lake_folder), covered(workspace)) == before
 
 
+@pytest.mark.long
 def test_an_interrupted_rebuild_keeps_the_old_lake(
     make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,8 +185,8 @@ def test_an_interrupted_rebuild_keeps_the_old_lake(
     "sign",
     [
         "lake.rebuilding/holders",
-        "lake.rebuilding/_manifests",
-        "warehouse.duckdb.rebuilt*",
+        pytest.param("lake.rebuilding/_manifests", marks=pytest.mark.long),
+        pytest.param("warehouse.duckdb.rebuilt*", marks=pytest.mark.long),
     ],
 )
 def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace, sign: str) -> None:
@@ -199,6 +205,7 @@ def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace,
     assert hashes(workspace.settings.lake_folder) == before
 
 
+@pytest.mark.long
 def test_a_rebuild_killed_during_the_replacement_loses_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
@@ -212,6 +219,7 @@ def test_a_rebuild_killed_during_the_replacement_loses_nothing(make_workspace: M
     assert not list(workspace.settings.home.glob("warehouse.duckdb.rebuilt*"))
 
 
+@pytest.mark.long
 def test_a_refused_map_is_refused_with_the_same_message(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, MAPS, "bsc", MAY)
@@ -227,6 +235,7 @@ def test_an_archive_without_records_is_refused(make_workspace: MakeWorkspace) ->
         rebuild(make_workspace())
 
 
+@pytest.mark.long
 def test_a_dry_run_predicts_the_rebuild_and_changes_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
@@ -237,6 +246,7 @@ def test_a_dry_run_predicts_the_rebuild_and_changes_nothing(make_workspace: Make
     assert (predicted.partitions, predicted.commits, predicted.answers) == (done.partitions, done.commits, done.answers)
 
 
+@pytest.mark.long
 def test_rebuild_exits_3_when_a_part_is_missing(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)

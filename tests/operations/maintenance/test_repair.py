@@ -22,6 +22,8 @@ from tests.conftest import RunningService, workspaces_of
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill, spoil
 
+pytestmark = pytest.mark.integration
+
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
 
 
@@ -60,6 +62,7 @@ def of_kind(lake: Lake, kind: str) -> Path:
     return lake.path(kind, "solana", MAY)
 
 
+@pytest.mark.later(long=9)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("file", ["manifest", "clusters", "holders"])
 def test_a_damaged_file_is_found_and_repaired_at_no_cost(workspace: Workspace, file: str, kind: str) -> None:
@@ -77,6 +80,7 @@ def test_a_damaged_file_is_found_and_repaired_at_no_cost(workspace: Workspace, f
         assert list((workspace.lake.root / "_quarantine").rglob(path.name))
 
 
+@pytest.mark.long
 def test_a_damaged_partition_does_not_keep_others_from_the_warehouse(workspace: Workspace) -> None:
     of_kind(workspace.lake, "manifest").write_text("{")
     workspace.warehouse.path.unlink()
@@ -112,6 +116,7 @@ def test_a_damaged_segment_loses_one_answer_and_names_its_request(workspace: Wor
     assert f"lost answer {stored.digest}: the map request (" in lost.found
 
 
+@pytest.mark.long
 def test_a_rebuild_keeps_files_that_no_manifest_lists(workspace: Workspace) -> None:
     stray = workspace.lake.root / "holders" / "notes.txt"
     stray.write_text("mine")
@@ -122,6 +127,7 @@ def test_a_rebuild_keeps_files_that_no_manifest_lists(workspace: Workspace) -> N
     assert b"mine" in kept
 
 
+@pytest.mark.long
 def test_a_rebuild_keeps_rows_whose_record_is_damaged(workspace: Workspace) -> None:
     before = workspace.lake.read("holders")
     for path in (workspace.archive.root / "journal").rglob("timestamp=20260501*/holders/*.zst"):
@@ -130,6 +136,7 @@ def test_a_rebuild_keeps_rows_whose_record_is_damaged(workspace: Workspace) -> N
     assert workspace.lake.read("holders") == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flip"])
 def test_a_damaged_warehouse_is_rebuilt_from_the_lake(workspace: Workspace, kind: str) -> None:
     before = workspace.warehouse.query("FROM maps ORDER BY ALL")

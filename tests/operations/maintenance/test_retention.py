@@ -29,6 +29,8 @@ from pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
 from tests.filling import MakeWorkspace, fill
 
+pytestmark = pytest.mark.integration
+
 MAY = datetime(2026, 5, 1)
 UNKNOWN = "0x" + "9" * 40
 NOW = timedelta(0)
@@ -99,6 +101,7 @@ def test_answers_are_deleted_only_with_permission(with_failure: Callable[..., Wo
     assert workspace.lake.read("holders").equals(before)
 
 
+@pytest.mark.long
 def test_replaced_answers_are_deleted_and_a_rebuild_makes_the_same_rows(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(retention={"revisions": "0"})
     fill(workspace, HOLDERS, "eth", MAY)
@@ -153,6 +156,7 @@ def test_old_runs_are_deleted_with_their_files_except_the_newest(history: tuple[
     assert latest.run_id == newest
 
 
+@pytest.mark.long
 def test_runs_that_are_not_finished_stay(history: tuple[DagsterInstance, Path]) -> None:
     instance, folder = history
     started = instance.create_run_for_job(build_defs().resolve_job_def("retention"))
@@ -161,6 +165,7 @@ def test_runs_that_are_not_finished_stay(history: tuple[DagsterInstance, Path]) 
     assert started.run_id in {run.run_id for run in instance.get_runs()}
 
 
+@pytest.mark.long
 def test_runs_of_other_projects_stay(history: tuple[DagsterInstance, Path], tmp_path: Path) -> None:
     instance, folder = history
     for run in instance.get_runs():
@@ -170,6 +175,7 @@ def test_runs_of_other_projects_stay(history: tuple[DagsterInstance, Path], tmp_
     assert found.count == 2
 
 
+@pytest.mark.long
 def test_the_command_leaves_a_dagster_home_of_the_users_own(
     make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +193,7 @@ def test_the_command_leaves_a_dagster_home_of_the_users_own(
         assert len(instance.get_runs()) == 2
 
 
+@pytest.mark.long
 def test_the_job_deletes_by_the_settings_and_its_schedule_is_off(
     with_failure: Callable[..., Workspace], instance: DagsterInstance
 ) -> None:
@@ -221,6 +228,7 @@ def test_the_job_deletes_unused_files_of_a_bucket_after_a_day(
     assert workspace.lake.read("holders").equals(before)
 
 
+@pytest.mark.long
 def test_the_command_needs_yes_and_a_flag_for_answers(
     with_failure: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:

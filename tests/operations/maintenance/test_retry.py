@@ -23,7 +23,7 @@ from tests.core.contract.answers import holder
 from tests.core.provider.misbehaving import answer, scripted
 from tests.filling import MakeWorkspace, fill
 
-pytestmark = pytest.mark.usefixtures("home_with_warehouse")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("home_with_warehouse")]
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
 CLOSED_PORT = "http://127.0.0.1:9"
@@ -81,6 +81,7 @@ def test_failures_are_chosen_by_chain_family_and_code(
         failures(workspace, families=["mapps"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", [HOLDERS, TOKENS], ids=lambda family: str(family.name))
 def test_a_paid_answer_is_decoded_again_at_no_cost(make_workspace: MakeWorkspace, stream: Any) -> None:
     workspace = make_workspace()

@@ -37,6 +37,8 @@ from tests.killing import kill_everywhere
 from tests.operations.maintenance.killed_work import upgraded, workspace_of
 from tests.operations.maintenance.make_home import ARCHIVE, HOME
 
+pytestmark = pytest.mark.integration
+
 KILLS = 12
 HISTORY = "Dagster's history"
 
@@ -123,6 +125,7 @@ def without_times(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted((name, row[name]) for name in row.keys() - timed)) for row in rows)
 
 
+@pytest.mark.long
 def test_the_plan_names_the_outdated_part_and_changes_nothing(outdated: Path) -> None:
     before = content(outdated)
     (step,) = steps_of(outdated)
@@ -130,6 +133,7 @@ def test_the_plan_names_the_outdated_part_and_changes_nothing(outdated: Path) ->
     assert {path: data for path, data in content(outdated).items() if path in before} == before
 
 
+@pytest.mark.long
 def test_an_upgrade_that_is_killed_anywhere_resumes(outdated: Path, tmp_path: Path) -> None:
     homes = [shutil.copytree(outdated, tmp_path / f"home-{number}") for number in range(1 + KILLS)]
     kill_everywhere("tests.operations.maintenance.killed_work:upgraded", homes)
@@ -141,6 +145,7 @@ def test_an_upgrade_that_is_killed_anywhere_resumes(outdated: Path, tmp_path: Pa
         assert not any("before-upgrade" in path.name for path in (home / "dagster").iterdir())
 
 
+@pytest.mark.long
 def test_a_step_runs_once_and_one_without_effect_is_an_error(home: Path) -> None:
     part = home / "part"
     part.write_text("1")
@@ -175,6 +180,7 @@ def test_a_full_disk_stops_the_upgrade_before_it_begins(outdated: Path, monkeypa
     assert steps_of(outdated)
 
 
+@pytest.mark.long
 def test_the_command_shows_its_plan_and_upgrades_only_with_consent(
     outdated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +196,7 @@ def test_the_command_shows_its_plan_and_upgrades_only_with_consent(
     assert "there is nothing to upgrade" in run(app, ["home", "upgrade"]).output
 
 
+@pytest.mark.long
 def test_doctor_names_the_parts_of_an_earlier_version(outdated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(outdated))
     for parts in (f"of an earlier version: {HISTORY}", "all parts of the home have the formats of this version"):

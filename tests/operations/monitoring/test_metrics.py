@@ -135,6 +135,7 @@ def test_a_textfile_is_replaced_whole(workspace: Workspace, tmp_path: Path) -> N
     assert not [one for one in tmp_path.iterdir() if one.name.startswith("holderlake.prom.")]
 
 
+@pytest.mark.integration
 def test_runs_are_counted_by_status_with_the_duration_of_the_last(instance: DagsterInstance) -> None:
     good = job_of("good", lambda: None)
     bad = job_of("bad", lambda: 1 / 0)
@@ -160,6 +161,7 @@ def job_of(name: str, work: Callable[[], Any]) -> Any:
     return made
 
 
+@pytest.mark.long
 def test_the_command_serves_metrics_until_it_is_terminated(tmp_path: Path) -> None:
     write_holders(Workspace(Settings(home=tmp_path), lambda: NotImplemented).lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     env = os.environ | {"HOLDERLAKE_HOME": str(tmp_path), "HOLDERLAKE_WATCHLIST": '{"eth": ["native"]}'}

@@ -38,6 +38,7 @@ def lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, 
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:.*logging configuration:dagster.BetaWarning")
 def test_every_line_names_the_run_and_the_partition(lines: list[dict[str, Any]]) -> None:
     assert len({line["run"] for line in lines}) == 1
@@ -46,12 +47,14 @@ def test_every_line_names_the_run_and_the_partition(lines: list[dict[str, Any]])
     assert (own["level"], own["step"], own["job"]) == ("info", "onchain__counted", "__ephemeral_asset_job__")
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:.*logging configuration:dagster.BetaWarning")
 def test_a_materialisation_names_its_asset(lines: list[dict[str, Any]]) -> None:
     (landed,) = [line for line in lines if line.get("event") == "ASSET_MATERIALIZATION"]
     assert landed["asset"] == AssetKey(["onchain", "counted"]).to_user_string()
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:.*logging configuration:dagster.BetaWarning")
 def test_lines_of_the_library_belong_to_the_run(lines: list[dict[str, Any]]) -> None:
     (late,) = [line for line in lines if line["message"] == "the provider is late"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC
 from pathlib import Path
 
+import pytest
+
 from holderlake.core.contract.times import to_unix
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
@@ -16,6 +18,7 @@ from holderlake.sources.store import stored_transfers
 from tests.lakes import DAYS, map_tables, rows, write, write_holders
 
 
+@pytest.mark.long
 def test_a_history_has_the_end_of_the_data_and_the_instants_after_it(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     for day in (DAYS[1], DAYS[20]):
@@ -30,6 +33,7 @@ def test_a_history_has_the_end_of_the_data_and_the_instants_after_it(tmp_path: P
     assert (busy["token"]["data_end"], busy["instants"]["days_after_data"]) == ([None], [None, None])
 
 
+@pytest.mark.long
 def test_own_name_of_the_date_comes_before_the_fetched_one(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
@@ -66,6 +70,7 @@ def test_changed_holders_have_the_names_of_the_maps(tmp_path: Path) -> None:
     assert named == {"0xold": ("Vesting", False), "0xnew": ("Pool", True)}
 
 
+@pytest.mark.long
 def test_search_finds_a_wallet_by_its_own_name_only(tmp_path: Path) -> None:
     """The fetched name is not shown, so it finds nothing."""
     lake = Lake(tmp_path / "lake")

@@ -7,8 +7,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from holderlake.presentation.explorer.app import STATIC
 from tests.presentation.explorer.serving import ROOT, built_with
+
+pytestmark = pytest.mark.integration
 
 PAGE = ROOT / "web"
 
@@ -25,6 +29,7 @@ def test_building_the_page_again_gives_the_same_bytes(tmp_path: Path) -> None:
     assert not changed, f"{changed} differ: run 'npm run build' in web"
 
 
+@pytest.mark.long
 def test_the_sources_of_the_page_are_typed() -> None:
     compiler = built_with() / ".bin" / "tsc"
     done = subprocess.run([str(compiler), "--noEmit"], cwd=PAGE, capture_output=True, text=True, check=False)

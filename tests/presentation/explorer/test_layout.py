@@ -19,6 +19,8 @@ from tests.servers import LoopbackServer
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.integration
+
 Task = Mapping[str, Any]
 
 LAY_OUT = """
@@ -130,6 +132,7 @@ def overlaps(task: Task, points: list[tuple[float, float]]) -> list[tuple[str, s
     ]
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_no_bubbles_overlap_at_any_instant(page: Page, seed: int) -> None:
     past, tasks = tasks_of(seed, 50)
@@ -137,6 +140,7 @@ def test_no_bubbles_overlap_at_any_instant(page: Page, seed: int) -> None:
         assert overlaps(task, points) == []
 
 
+@pytest.mark.long
 def test_positions_do_not_depend_on_the_instants_before(page: Page) -> None:
     past, tasks = tasks_of(5, 8)
     forth, back = laid_out(page, past, tasks), laid_out(page, past, tasks[::-1])
@@ -144,6 +148,7 @@ def test_positions_do_not_depend_on_the_instants_before(page: Page) -> None:
     assert laid_out(page, past, tasks[3:4]) == [forth[3]]
 
 
+@pytest.mark.long
 def test_bubbles_at_one_place_are_separated(page: Page) -> None:
     ids = [f"0x{number:040x}" for number in range(120)]
     same = {
@@ -158,6 +163,7 @@ def test_bubbles_at_one_place_are_separated(page: Page) -> None:
     assert overlaps(task, points) == []
 
 
+@pytest.mark.long
 def test_order_of_the_holders_does_not_move_them(page: Page) -> None:
     past, [task] = tasks_of(7, 1)
     order = random.Random(7).sample(range(len(task["ids"])), len(task["ids"]))

@@ -129,6 +129,7 @@ def test_the_first_view_is_the_map_of_a_token(open_page: Open) -> None:
     expect(page.get_by_role("tabpanel").get_by_role("row")).to_have_count(62)  # the head, 60 rows, and "show all"
 
 
+@pytest.mark.long
 def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> None:
     page = open_page(of(CROWD), drawn=False)
     box = page.get_by_role("combobox", name="Token")
@@ -145,6 +146,7 @@ def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> No
     expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
 
 
+@pytest.mark.long
 def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     page = open_page(of(TIDE))
     slider = page.get_by_role("slider", name="Date")
@@ -159,6 +161,7 @@ def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     assert "at=20260101T000000Z" in page.url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", [TIDE, CROWD])
 def test_positions_do_not_depend_on_the_way_to_a_date(open_page: Open, token: str) -> None:
     page = open_page(of(token))
@@ -170,11 +173,13 @@ def test_positions_do_not_depend_on_the_way_to_a_date(open_page: Open, token: st
     assert (places(page), world(page)) == (places(other), world(other))
 
 
+@pytest.mark.long
 def test_shown_bubbles_do_not_overlap(open_page: Open) -> None:
     bubbles = world(open_page(of(TIDE))).values()
     assert all(math.dist(one[:2], two[:2]) >= one[2] + two[2] for one, two in combinations(bubbles, 2))
 
 
+@pytest.mark.long
 def test_history_plays_to_its_end(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260501T000000Z"))
     page.get_by_role("button", name="Play the history").click()
@@ -190,6 +195,7 @@ def test_date_of_a_link_may_have_any_common_form(open_page: Open, at: str) -> No
     expect(slider).to_have_attribute("aria-valuetext", re.compile("^1 Apr 2026, 4 of 6"))
 
 
+@pytest.mark.long
 def test_two_dates_are_compared(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=compare"))
     page.get_by_label("Compare with").select_option(label="1 Jan 2026")
@@ -207,6 +213,7 @@ def test_two_dates_are_compared(open_page: Open) -> None:
     expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
 
 
+@pytest.mark.long
 def test_the_earlier_of_two_compared_dates_is_first_whichever_the_map_shows(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=compare&at=20260101T000000Z&with=20260601T000000Z"))
     panel = page.get_by_role("tabpanel")
@@ -214,6 +221,7 @@ def test_the_earlier_of_two_compared_dates_is_first_whichever_the_map_shows(open
     expect(panel).to_contain_text("Changes from 1 Jan 2026 to 1 Jun 2026")
 
 
+@pytest.mark.long
 def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     page = open_page(of(TIDE))
     drawn = set(world(page))
@@ -230,6 +238,7 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     assert not any(one.startswith("time") for one in other)
 
 
+@pytest.mark.long
 def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) -> None:
     page = open_page(of(TIDE))
     slider = page.get_by_role("slider", name="Date")
@@ -246,6 +255,7 @@ def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) 
     )
 
 
+@pytest.mark.long
 def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None:
     page = open_page(of(CROWD))
     page.get_by_role("combobox", name="Token").fill(WHALE.upper().replace("X", "x"))
@@ -267,6 +277,7 @@ def saved(page: Page, kind: str, name: str = "TIDE_20260601T000000Z") -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "ground"), [("light", (255, 255, 255)), ("dark", (15, 18, 21))])
 def test_saved_picture_has_the_ground_of_the_theme(open_page: Open, scheme: str, ground: tuple[int, ...]) -> None:
     image = pytest.importorskip("PIL.Image")
@@ -276,6 +287,7 @@ def test_saved_picture_has_the_ground_of_the_theme(open_page: Open, scheme: str,
         assert (0, 114, 178) in {colour for _, colour in picture.convert("RGB").getcolors(1 << 20)}  # cluster 1
 
 
+@pytest.mark.long
 def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) -> None:
     drawing = ElementTree.fromstring(saved(open_page(of(TIDE)), "SVG"))
     svg = "{http://www.w3.org/2000/svg}"
@@ -298,6 +310,7 @@ def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) 
     assert "Tide: Team, 9.00%" in [one.text for one in drawing.iter(f"{svg}title")]
 
 
+@pytest.mark.long
 def test_saved_table_has_exact_amounts(open_page: Open) -> None:
     table = saved(open_page(of(TIDE)), "CSV").decode()
     assert table.startswith("kind,rank,")
@@ -323,6 +336,7 @@ async (film) => {
 """Returns width and height of a film, and the colour near a corner of its last frame."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "ground"), [("light", (255, 255, 255)), ("dark", (15, 18, 21))])
 def test_saved_film_plays_the_history_as_the_picture_shows_it(
     open_page: Open, browser: Browser, scheme: str, ground: tuple[int, ...]
@@ -338,6 +352,7 @@ def test_saved_film_plays_the_history_as_the_picture_shows_it(
     assert colour == pytest.approx(ground, abs=6)  # compression changes colours a little
 
 
+@pytest.mark.long
 def test_saved_page_opens_from_a_file_without_the_explorer(open_page: Open, browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "tide.html"
     file.write_bytes(saved(open_page(of(TIDE, "&cluster=1")), "HTML"))
@@ -366,6 +381,7 @@ def test_saved_page_opens_from_a_file_without_the_explorer(open_page: Open, brow
     context.close()
 
 
+@pytest.mark.long
 def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=links&find=team"))
     page.get_by_role("tabpanel").get_by_role("button", name="3 transfers").click()
@@ -379,6 +395,7 @@ def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Ope
     assert page.evaluate("() => navigator.clipboard.readText()") == f"0x{0:064x}"
 
 
+@pytest.mark.long
 def test_known_chain_has_a_block_explorer_without_settings(open_page: Open) -> None:
     card = open_page(of(TIDE, f"&node={TEAM}")).get_by_role("region", name="Selection", exact=True)
     link = card.get_by_role("link", name="Block explorer")
@@ -386,6 +403,7 @@ def test_known_chain_has_a_block_explorer_without_settings(open_page: Open) -> N
     assert link.get_attribute("rel") == "noreferrer noopener"
 
 
+@pytest.mark.long
 def test_a_map_later_than_the_data_has_a_note(open_page: Open) -> None:
     note = open_page(of(HOSTILE)).get_by_role("note")
     expect(note).to_contain_text("end on 1 Jan 2026, 151 days before this date")
@@ -393,6 +411,7 @@ def test_a_map_later_than_the_data_has_a_note(open_page: Open) -> None:
     expect(open_page(of(TIDE)).get_by_role("note")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_sample_bubbles_have_the_scale_of_the_map(open_page: Open) -> None:
     page = open_page(of(TIDE))
     [whale] = [one for one in page.evaluate(BUBBLES) if one["id"] == WHALE]
@@ -403,6 +422,7 @@ def test_sample_bubbles_have_the_scale_of_the_map(open_page: Open) -> None:
     assert box["width"] / 2 == pytest.approx(whale["radius"] * math.sqrt(part / 0.07), rel=0.06)
 
 
+@pytest.mark.long
 def test_addresses_are_added_to_the_map_with_their_transfers(open_page: Open) -> None:
     page = open_page(of(TIDE))
     before = world(page)
@@ -426,6 +446,7 @@ def test_addresses_are_added_to_the_map_with_their_transfers(open_page: Open) ->
     assert world(page) == before
 
 
+@pytest.mark.long
 def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260301T000000Z"))
     page.get_by_role("tab", name="Links").click()
@@ -440,6 +461,7 @@ def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     expect(other.get_by_label("Search links")).to_have_value("team")
 
 
+@pytest.mark.long
 def test_link_is_copied_without_the_clipboard_api(open_page: Open) -> None:
     page = open_page(of(TIDE))
     page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
@@ -452,6 +474,7 @@ def test_link_is_copied_without_the_clipboard_api(open_page: Open) -> None:
     assert f"token={TIDE}" in page.get_by_label("Search holders").input_value()
 
 
+@pytest.mark.long
 def test_token_with_one_holder_is_shown(open_page: Open) -> None:
     page = open_page(of(LONE))
     expect(page.get_by_role("tabpanel")).to_contain_text("1 holder")
@@ -463,11 +486,13 @@ def test_token_with_one_holder_is_shown(open_page: Open) -> None:
     assert len(places(page)) == 1
 
 
+@pytest.mark.long
 def test_token_without_a_name_is_called_by_its_short_address(open_page: Open) -> None:
     heading = open_page(of(LONE)).get_by_role("heading", level=1)
     expect(heading).to_have_text(re.compile(r"^\s*0x10e0…10e0\s*$"))
 
 
+@pytest.mark.long
 def test_burnt_token_says_that_no_one_holds_it(open_page: Open) -> None:
     page = open_page(of(BURNT), drawn=False)
     expect(page.get_by_role("alert")).to_contain_text("No one holds this token at 1 Jun 2026")
@@ -483,6 +508,7 @@ def test_burnt_token_says_that_no_one_holds_it(open_page: Open) -> None:
     expect(page.get_by_text("Save", exact=True)).to_be_visible()
 
 
+@pytest.mark.long
 def test_keyboard_controls_everything(open_page: Open) -> None:
     page = open_page(of(TIDE))
     reached = []
@@ -518,6 +544,7 @@ def test_keyboard_controls_everything(open_page: Open) -> None:
     expect(page.get_by_role("dialog")).not_to_be_visible()
 
 
+@pytest.mark.long
 def test_mouse_selects_a_bubble_and_shows_a_link(open_page: Open) -> None:
     page = open_page(of(TIDE))
     stage = page.locator("#map")
@@ -533,6 +560,7 @@ def test_mouse_selects_a_bubble_and_shows_a_link(open_page: Open) -> None:
     assert any("900 TIDE in 3 transfers" in tip for tip in tips), tips
 
 
+@pytest.mark.long
 def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=clusters"))
     page.get_by_role("button", name="Cluster 1").click()
@@ -549,6 +577,7 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 
 
+@pytest.mark.long
 def test_cluster_of_a_time_node_shows_its_evidence(open_page: Open) -> None:
     page = open_page(of(HAIRBALL, "&tab=clusters&cluster=2"))
     card = page.get_by_role("region", name="Selection", exact=True)
@@ -561,6 +590,7 @@ def test_cluster_of_a_time_node_shows_its_evidence(open_page: Open) -> None:
     assert lit == {f"{EXCHANGE}#1", *(numbered(20_000 + each) for each in (280, 281))}
 
 
+@pytest.mark.long
 def test_members_of_a_cluster_are_near_and_neighbours_differ_in_colour(open_page: Open) -> None:
     page = open_page(of(CROWD))
     drawn = {one["id"]: one for one in page.evaluate(BUBBLES)}
@@ -594,6 +624,7 @@ def _reached(members: list[str], at: dict[str, tuple[float, float, float]], gap:
     return reached
 
 
+@pytest.mark.long
 def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260201T000000Z&cluster=1"))
     page.get_by_role("button", name="Next date").click()
@@ -604,6 +635,7 @@ def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None
     assert "cluster=2" in page.url
 
 
+@pytest.mark.long
 def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={MAGIC}"))
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Wallet that links holders")
@@ -616,6 +648,7 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
 
 
+@pytest.mark.long
 def test_large_cluster_opens_with_its_largest_members_and_strongest_links(open_page: Open) -> None:
     page = open_page(of(HAIRBALL))
     drawn = set(places(page))
@@ -636,6 +669,7 @@ def test_large_cluster_opens_with_its_largest_members_and_strongest_links(open_p
     expect(page.get_by_label("What the map shows")).to_contain_text(re.compile("4,[0-9]{3} weaker lines"))
 
 
+@pytest.mark.long
 def test_links_are_filtered_on_the_map_and_in_the_tables(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=links"))
     panel = page.get_by_role("tabpanel")
@@ -663,6 +697,7 @@ def test_links_are_filtered_on_the_map_and_in_the_tables(open_page: Open) -> Non
     expect(card).to_contain_text("Got 900 in 3 transfers, sent 0 in 0 transfers")
 
 
+@pytest.mark.long
 def test_path_between_two_wallets_is_found(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={TEAM}"))
     card = page.get_by_role("region", name="Selection", exact=True)
@@ -681,6 +716,7 @@ def test_path_between_two_wallets_is_found(open_page: Open) -> None:
     expect(card).to_contain_text("No node of this map has this label or address.")
 
 
+@pytest.mark.long
 def test_counterparties_of_a_wallet_are_added_to_the_map(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={WHALE}"))
     before = set(places(page))
@@ -690,6 +726,7 @@ def test_counterparties_of_a_wallet_are_added_to_the_map(open_page: Open) -> Non
     expect(page.get_by_role("button", name=re.compile("Add 1 counterparty"))).to_have_count(0)
 
 
+@pytest.mark.long
 def test_card_shows_what_a_wallet_got_and_sent_by_month(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={TEAM}"))
     card = page.get_by_role("region", name="Selection", exact=True)
@@ -700,6 +737,7 @@ def test_card_shows_what_a_wallet_got_and_sent_by_month(open_page: Open) -> None
     expect(months.nth(2)).to_have_text("May 2026\u2013600 in 2 transfers")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:]])
 def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, text: str) -> None:
     page = open_page(of(CROWD))
@@ -711,6 +749,7 @@ def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, 
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
+@pytest.mark.integration
 def test_wallets_of_one_owner_are_one_bubble_by_choice(open_page: Open) -> None:
     page = open_page(of(OWNED))
     by_wallet = world(page)
@@ -723,6 +762,7 @@ def test_wallets_of_one_owner_are_one_bubble_by_choice(open_page: Open) -> None:
     assert by_owner.keys() - {*WALLETS} == by_wallet.keys() - {*WALLETS}
 
 
+@pytest.mark.long
 def test_card_of_an_owner_lists_its_wallets_with_their_confidence(open_page: Open) -> None:
     page = open_page(of(OWNED, f"&owners=&node={WALLETS[2]}"))
     card = page.get_by_role("region", name="Selection", exact=True)
@@ -739,6 +779,7 @@ def test_card_of_an_owner_lists_its_wallets_with_their_confidence(open_page: Ope
     )  # the link between its wallets is left out
 
 
+@pytest.mark.long
 def test_concentration_is_given_by_wallet_and_by_owner(open_page: Open) -> None:
     page = open_page(of(OWNED, "&owners="))
     figures = page.get_by_role("table", name="By wallet and by owner").get_by_role("row")
@@ -754,6 +795,7 @@ def test_concentration_is_given_by_wallet_and_by_owner(open_page: Open) -> None:
         expect(figures.nth(row)).to_have_text(f"{called}{figure(wallets)}{figure(owners)}{figure(owners)}")
 
 
+@pytest.mark.long
 def test_holders_by_owner_are_not_offered_without_a_search(open_page: Open) -> None:
     page = open_page(of(CROWD, "&owners="))
     expect(page.get_by_label("holders by owner")).to_have_count(0)
@@ -772,6 +814,7 @@ def test_a_clusters_tint_reaches_no_other_bubble(open_page: Open) -> None:
         assert all(math.dist((x, y), other[:2]) > radius + tint + other[2] - 0.5 for other in others)
 
 
+@pytest.mark.long
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     page = open_page(of(TIDE))
     rows = page.get_by_role("tabpanel").locator("tbody tr")
@@ -786,6 +829,7 @@ def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     expect(rows).to_have_count(0)
 
 
+@pytest.mark.long
 def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=concentration"))
     expect(page.locator(".chart canvas")).to_have_count(4)
@@ -795,6 +839,7 @@ def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
     expect(page.get_by_role("row", name=re.compile("1 Jan 2026 40 "))).to_be_visible()
 
 
+@pytest.mark.long
 def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Open) -> None:
     page = open_page(of(CROWD, "&tab=links"))
     expect(page.get_by_role("tabpanel")).to_contain_text("5,000 links")
@@ -812,6 +857,7 @@ def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Op
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Cluster")
 
 
+@pytest.mark.long
 def test_plays_of_a_history_keep_no_memory(open_page: Open) -> None:
     page = open_page(of(CROWD))
     page.get_by_label("Dates a second").select_option("30")
@@ -828,6 +874,7 @@ def test_plays_of_a_history_keep_no_memory(open_page: Open) -> None:
     assert megabytes[2] < megabytes[0] + 2  # a map of 5,000 links takes three megabytes
 
 
+@pytest.mark.long
 def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
     page = open_page(of(HOSTILE, "&cluster=1&with=20260101T000000Z"), **PHONE)
     for tab in ("Clusters", "Links", "Charts", "Compare", "Holders"):
@@ -845,12 +892,13 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("query", "said"),
     [
         (of(MAPLESS), f"{MAPLESS} has no holders. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
-        (of("<b>0xnowhere"), "This token is not in the warehouse"),
-        (of(TIDE, "&at=once"), ""),
+        pytest.param(of("<b>0xnowhere"), "This token is not in the warehouse", marks=pytest.mark.long),
+        pytest.param(of(TIDE, "&at=once"), "", marks=pytest.mark.long),
     ],
 )
 def test_missing_data_is_shown_with_the_remedy(open_page: Open, query: str, said: str) -> None:
@@ -861,12 +909,13 @@ def test_missing_data_is_shown_with_the_remedy(open_page: Open, query: str, said
         expect(page.locator(".when")).to_contain_text("1 Jun 2026")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("view", "options"),
     [
         ("&tab=compare&with=20260101T000000Z", {}),
-        ("&cluster=1", {"color_scheme": "dark"}),
-        ("&tab=concentration", PHONE),
+        pytest.param("&cluster=1", {"color_scheme": "dark"}, marks=pytest.mark.long),
+        pytest.param("&tab=concentration", PHONE, marks=pytest.mark.long),
     ],
     ids=["light", "dark", "phone"],
 )
@@ -877,6 +926,7 @@ def test_page_breaks_no_accessibility_rule(open_page: Open, view: str, options: 
     assert broken == []
 
 
+@pytest.mark.long
 def test_phone_shows_one_column_and_accepts_touch(open_page: Open) -> None:
     page = open_page(of(TIDE), **PHONE)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
@@ -888,6 +938,7 @@ def test_phone_shows_one_column_and_accepts_touch(open_page: Open) -> None:
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
+@pytest.mark.long
 def test_phone_shows_cards_complete_and_in_view_next_to_the_map(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=clusters"), **PHONE)
     page.get_by_role("button", name="Cluster 1").tap()
@@ -904,6 +955,7 @@ def test_phone_shows_cards_complete_and_in_view_next_to_the_map(open_page: Open)
     expect(card).to_have_count(0)
 
 
+@pytest.mark.long
 def test_phone_keeps_a_tapped_bubble_in_view(open_page: Open) -> None:
     page = open_page(of(TIDE), **PHONE)
     [low] = sorted(page.evaluate(BUBBLES), key=lambda one: one["y"])[-1:]
@@ -920,6 +972,7 @@ def test_phone_keeps_a_tapped_bubble_in_view(open_page: Open) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(844, 390), (640, 360)], ids=["landscape", "200 percent"])
 def test_short_screen_shows_card_and_map_next_to_each_other(open_page: Open, size: tuple[int, int]) -> None:
     page = open_page(of(TIDE, "&cluster=1"), viewport={"width": size[0], "height": size[1]})
@@ -933,6 +986,7 @@ def test_short_screen_shows_card_and_map_next_to_each_other(open_page: Open, siz
     expect(card.get_by_text("Why together")).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size", [(320, 640), (640, 360), (390, 844), (844, 390), (960, 700), (1_280, 720), (1_440, 900)]
 )
@@ -947,12 +1001,14 @@ def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
             assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.long
 def test_map_takes_half_of_a_small_screen(open_page: Open) -> None:
     box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
     assert box
     assert box["width"] * box["height"] >= 0.5 * 1_280 * 720
 
 
+@pytest.mark.long
 def test_phone_has_all_controls(open_page: Open) -> None:
     page = open_page(of(TIDE), **PHONE)
     for name in ("Previous date", "Zoom into the time around this date", "Copy link", "Help and keys"):
@@ -961,6 +1017,7 @@ def test_phone_has_all_controls(open_page: Open) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
+@pytest.mark.long
 def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     page = open_page(of(TIDE), color_scheme="dark")
     ground = "() => getComputedStyle(document.documentElement).backgroundColor"
@@ -971,6 +1028,7 @@ def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
 
 
+@pytest.mark.long
 def test_print_is_light_with_map_card_and_table_but_no_controls(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={TEAM}"), color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
@@ -1007,6 +1065,7 @@ class _Framing(SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.mark.long
 def test_page_is_shown_in_frames_of_the_named_sites_only(browser: Browser, tmp_path: Path) -> None:
     fill(tmp_path)
     with (
@@ -1024,6 +1083,7 @@ def test_page_is_shown_in_frames_of_the_named_sites_only(browser: Browser, tmp_p
         page.close()
 
 
+@pytest.mark.long
 def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_path: Path) -> None:
     warehouse = fill(tmp_path)
     with exploring(tmp_path, "--edit") as address:
@@ -1050,12 +1110,14 @@ def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_
 LABELS = "() => document.getElementById('map').labels()"
 
 
+@pytest.mark.long
 def test_large_holders_have_their_names_beside_their_bubbles(open_page: Open) -> None:
     names = open_page(of(TIDE)).evaluate(LABELS)
     assert names
     assert len(names) == len(set(names))
 
 
+@pytest.mark.long
 def test_names_beside_bubbles_are_placed_again_after_a_zoom(open_page: Open) -> None:
     page = open_page(of(CROWD))
     before = page.evaluate(LABELS)
@@ -1064,6 +1126,7 @@ def test_names_beside_bubbles_are_placed_again_after_a_zoom(open_page: Open) -> 
     page.wait_for_function("before => document.getElementById('map').labels().join() !== before", arg=",".join(before))
 
 
+@pytest.mark.long
 def test_colours_of_changes_are_not_those_of_clusters(open_page: Open) -> None:
     def fills(page: Page) -> dict[str, str]:
         return {one["id"]: one["fill"] for one in page.evaluate(BUBBLES)}
@@ -1077,6 +1140,7 @@ def test_colours_of_changes_are_not_those_of_clusters(open_page: Open) -> None:
     assert not {changed[WHALE], changed[NEWCOMER]} & clusters
 
 
+@pytest.mark.long
 def test_search_for_too_few_letters_of_an_address_asks_for_more(open_page: Open) -> None:
     page = open_page(of(TIDE))
     page.get_by_role("combobox", name="Token").fill("0x")
@@ -1085,6 +1149,7 @@ def test_search_for_too_few_letters_of_an_address_asks_for_more(open_page: Open)
     expect(page.get_by_role("listbox")).not_to_contain_text("Type at least")
 
 
+@pytest.mark.long
 def test_token_without_a_name_shows_how_to_name_it(open_page: Open) -> None:
     page = open_page(of(LONE))
     page.get_by_text("Name this token").click()
@@ -1092,6 +1157,7 @@ def test_token_without_a_name_shows_how_to_name_it(open_page: Open) -> None:
     expect(open_page(of(TIDE)).get_by_text("Name this token")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_buttons_are_below_a_map_of_320_pixels(open_page: Open) -> None:
     page = open_page(of(TIDE), viewport={"width": 320, "height": 640})
     canvas, button = (page.locator(one).bounding_box() for one in ("#map", ".zoom"))
@@ -1100,6 +1166,7 @@ def test_buttons_are_below_a_map_of_320_pixels(open_page: Open) -> None:
     assert canvas["y"] + canvas["height"] <= button["y"]
 
 
+@pytest.mark.long
 def test_figures_that_do_not_fit_can_be_scrolled_to(open_page: Open) -> None:
     page = open_page(of(TIDE), viewport={"width": 720, "height": 450})
     last = page.locator(".figures div").last
@@ -1107,6 +1174,7 @@ def test_figures_that_do_not_fit_can_be_scrolled_to(open_page: Open) -> None:
     expect(last).to_be_in_viewport(ratio=0.9)
 
 
+@pytest.mark.long
 def test_dates_to_compare_are_in_one_column_of_a_narrow_page(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=compare"), viewport={"width": 320, "height": 640})
     before, after = (page.locator(one).bounding_box() for one in ("#before", "#after"))
@@ -1115,6 +1183,7 @@ def test_dates_to_compare_are_in_one_column_of_a_narrow_page(open_page: Open) ->
     assert before["y"] + before["height"] <= after["y"]
 
 
+@pytest.mark.long
 def test_warning_is_one_line_that_unfolds(open_page: Open) -> None:
     note = open_page(of(HOSTILE)).get_by_role("note")
     expect(note.get_by_text("looks the same")).to_be_hidden()
@@ -1122,6 +1191,7 @@ def test_warning_is_one_line_that_unfolds(open_page: Open) -> None:
     expect(note.get_by_text("looks the same")).to_be_visible()
 
 
+@pytest.mark.long
 def test_name_of_a_holder_has_the_free_width_of_the_table(open_page: Open) -> None:
     panel = open_page(of(TIDE)).get_by_role("tabpanel")
     names = panel.locator("tbody .holder .cut").all()

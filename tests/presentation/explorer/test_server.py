@@ -211,6 +211,7 @@ def test_other_paths_are_not_found(http: httpx.Client, path: str) -> None:
 # Versions
 
 
+@pytest.mark.long
 def test_new_version_is_shown_without_a_restart(http: httpx.Client, home: Path) -> None:
     before = http.get("/api/tokens")
     lake = Lake(home / "lake")
@@ -222,6 +223,7 @@ def test_new_version_is_shown_without_a_restart(http: httpx.Client, home: Path) 
     assert fetch(http, "history")["instants"]["has_map"] == [True, True, False]
 
 
+@pytest.mark.long
 def test_requests_during_a_change_of_version_are_answered(http: httpx.Client, home: Path) -> None:
     before = fetch(http, "map", at="2026-11-03")
     with ThreadPoolExecutor(8) as pool:
@@ -232,6 +234,7 @@ def test_requests_during_a_change_of_version_are_answered(http: httpx.Client, ho
         assert all(one.result() == before for one in asked)
 
 
+@pytest.mark.long
 def test_command_without_a_warehouse_names_the_remedy(tmp_path: Path) -> None:
     done = holderlake("explore", "--port", "0", env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""})
     assert done.returncode == 1
@@ -241,6 +244,7 @@ def test_command_without_a_warehouse_names_the_remedy(tmp_path: Path) -> None:
 # Connections
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
 def test_a_half_open_connection_is_closed(home: Path, sent: bytes) -> None:
     app = create_app(Warehouse(home / "warehouse.duckdb"))

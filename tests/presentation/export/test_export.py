@@ -76,7 +76,7 @@ def cells(path: Path) -> list[list[tuple[str, str]]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.feather"])
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", pytest.param("x.feather", marks=pytest.mark.integration)])
 def test_exported_table_equals_the_table(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
     done = exported(warehouse, tmp_path, name)
     read = pq.read_table(tmp_path / name) if name.endswith("parquet") else pa.ipc.open_file(tmp_path / name).read_all()
@@ -193,6 +193,7 @@ def test_existing_file_is_replaced_only_with_replace(warehouse: Warehouse, tmp_p
     assert (tmp_path / "x.csv").read_text() == '"a"\n2\n'
 
 
+@pytest.mark.long
 def test_exports_use_constant_memory(warehouse: Warehouse, tmp_path: Path) -> None:
     code = """
 import resource, sys

@@ -42,6 +42,8 @@ from tests.browser import chromium, opened_browser
 from tests.engine.world import transfer
 from tests.lakes import DAYS, failures, map_tables, rows, write
 
+pytestmark = pytest.mark.integration
+
 TOKEN = "0x000000000000000000000000000000000000000a"
 HOSTILE = "</style><script>alert(1)</script>\"'&$\\frac$\u202e\x00"
 HUGE = str(2**200)
@@ -123,6 +125,7 @@ def parsed(page: Path) -> Parsed:
     return found
 
 
+@pytest.mark.long
 def test_page_loads_and_runs_nothing(parsed: Parsed) -> None:
     assert not {"script", "iframe", "object", "link", "form", "base"} & {tag for tag, _ in parsed.elements}
     addresses = [
@@ -136,6 +139,7 @@ def test_page_loads_and_runs_nothing(parsed: Parsed) -> None:
     assert not [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")]
 
 
+@pytest.mark.long
 def test_policy_allows_only_its_own_style(page: Path, parsed: Parsed) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", page.read_text(), re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -176,6 +180,7 @@ def test_page_shows_the_data_of_the_warehouse(parsed: Parsed) -> None:
     assert "Of the first 3, 1 were not listed at the beginning." in text
 
 
+@pytest.mark.long
 def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     fill(lake, 0, 20)
@@ -193,6 +198,7 @@ def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
     assert "The data end" not in page.read_text()
 
 
+@pytest.mark.long
 def test_quality_is_about_the_complete_period_and_comparisons_about_its_data(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     fill(lake, 0, 2)
@@ -205,6 +211,7 @@ def test_quality_is_about_the_complete_period_and_comparisons_about_its_data(tmp
     assert {row["change"] for row in content.rows("changes")} == {"entered", "left"}
 
 
+@pytest.mark.long
 def test_report_and_explorer_say_which_amounts_are_not_exact(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
@@ -228,11 +235,13 @@ def test_report_and_explorer_say_which_amounts_are_not_exact(tmp_path: Path) -> 
     assert (token["assumed_decimals"], token["verified_balances"]) == ([18], ["different"])
 
 
+@pytest.mark.long
 def test_same_warehouse_gives_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:
     write_report(warehouse, period(), tmp_path / "again.html", MADE)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
 
+@pytest.mark.long
 def test_one_instant_is_enough_for_a_page(warehouse: Warehouse, tmp_path: Path) -> None:
     written = write_report(warehouse, period(until=DAYS[0]), tmp_path / "one.html", MADE)
     assert written.instants == 1
@@ -244,8 +253,16 @@ def test_one_instant_is_enough_for_a_page(warehouse: Warehouse, tmp_path: Path) 
     [
         (period(token="0xb"), f"no data of 0xb on eth; on that chain it has {TOKEN}"),
         (period(chain="base"), f"{TOKEN} on base, but on eth"),
-        (period(chain="base", token="0xb"), "nor of any token there; 'holderlake ingest --chain base"),
-        (period(since=DAYS[5]), "the warehouse has data from 2026-11-01 00:00 to 2026-11-03 00:00"),
+        pytest.param(
+            period(chain="base", token="0xb"),
+            "nor of any token there; 'holderlake ingest --chain base",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            period(since=DAYS[5]),
+            "the warehouse has data from 2026-11-01 00:00 to 2026-11-03 00:00",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["token", "chain", "both", "period"],
 )
@@ -257,6 +274,7 @@ def test_missing_data_is_an_error_that_names_existing_data(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_chromium_shows_the_page_without_errors(page: Path, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
     log = subprocess.run(
@@ -285,6 +303,7 @@ def test_phone_shows_captions_complete_and_text_of_plots_large_enough(page: Path
         assert min(view.evaluate(widths)) > 0.8  # text of 9.5 points is then at least 10 pixels high
 
 
+@pytest.mark.long
 def test_command_writes_a_file_and_keeps_an_existing_one(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +320,7 @@ def test_command_writes_a_file_and_keeps_an_existing_one(
 # The same plots in Dagster
 
 
+@pytest.mark.long
 def test_warehouse_asset_shows_plots_of_the_history(warehouse: Warehouse) -> None:
     settings = Settings(home=warehouse.path.parent, watchlist={"eth": [TOKEN]})
     workspace = Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
@@ -327,6 +347,7 @@ def test_plots_have_a_light_and_a_dark_variant(warehouse: Warehouse) -> None:
     assert light != dark
 
 
+@pytest.mark.long
 def test_legend_has_labels_that_the_font_can_draw_and_else_addresses() -> None:
     labels = {"a": "Kite Exchange", "b": None, "c": "_hidden", "d": "\u65e5\u672c", "e": "A very long name of a wallet"}
     rows = [

@@ -23,14 +23,18 @@ from tests.presentation.explorer.world import (
 from tests.presentation.explorer.world import address as numbered
 from tests.presentation.mcp.client import Assistant
 
+pytestmark = pytest.mark.integration
+
 JUNE = "2026-06-15"
 
 
+@pytest.mark.long
 def test_a_token_is_found_by_a_part_of_its_name(assistant: Assistant) -> None:
     (found,) = assistant.rows("find_tokens", text="pool")
     assert (found["token_address"], found["symbol"], found["maps"]) == (TIDE, "TIDE", 6)
 
 
+@pytest.mark.long
 def test_holders_are_those_of_the_newest_list_at_or_before_an_instant(assistant: Assistant) -> None:
     *others, found = assistant.rows("holders_as_of", token="tide", at="2026-03-20", top=40)
     assert [row["rank"] for row in others] == [*range(1, 36)]
@@ -43,6 +47,7 @@ def test_holders_are_those_of_the_newest_list_at_or_before_an_instant(assistant:
     assert (found["amount"], found["share"]) == ("4.000000000000000000", 0.004)
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("month", range(1, 7))
 def test_clusters_are_those_of_each_map(assistant: Assistant, home: Path, month: int) -> None:
     found = assistant.rows("clusters_as_of", token="TIDE", at=f"2026-{month:02}-10")
@@ -170,6 +175,7 @@ def test_tables_are_described_with_columns_and_examples(assistant: Assistant) ->
     assert "service_score" in {column[0] for column in maps["columns"]}
 
 
+@pytest.mark.long
 def test_a_map_is_a_picture(assistant: Assistant) -> None:
     found = assistant.wait(assistant.client.call_tool, "map_as_picture", {"token": "TIDE", "at": JUNE})
     sentence, picture = found.content

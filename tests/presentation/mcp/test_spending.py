@@ -13,6 +13,8 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from tests.presentation.mcp.client import COMMAND, Assistant, Spending, assisting
 from tests.sample import the_world
 
+pytestmark = pytest.mark.integration
+
 HISTORY = {"chain": "eth", "since": "2026-01-01", "until": "2026-01-08", "every": "1w"}
 
 
@@ -35,6 +37,7 @@ def planned(assistant: Assistant) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_plan_has_a_number_and_a_cost_and_spends_nothing(own_home: Path, assistant: Assistant) -> None:
     plan = planned(assistant)
     assert plan["calls"] > 0
@@ -70,6 +73,7 @@ def test_a_plan_that_costs_more_by_now_spends_nothing(warehouse: Warehouse, tmp_
         assert "the plan costs 5.01 credits by now" in assistant.refusal("fetch_planned", number=plan["number"])
 
 
+@pytest.mark.long
 def test_a_planned_number_spends_once_and_within_its_plan(allowed: Assistant, own_home: Path) -> None:
     plan = planned(allowed)
     assert allowed.ask("fetch_planned", number=plan["number"])

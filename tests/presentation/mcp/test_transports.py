@@ -17,6 +17,8 @@ from tests.presentation.explorer.world import TIDE
 from tests.presentation.mcp.client import COMMAND  # it skips the module if the SDK is missing
 from tests.processes import PATIENCE, PIPE, start_holderlake
 
+pytestmark = pytest.mark.integration
+
 
 async def asked(transport: Any) -> Any:
     from mcp import Client
@@ -48,6 +50,7 @@ def address(home: Path) -> Iterator[str]:
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer right"}])
 def test_http_needs_the_token(address: str, header: dict[str, str]) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

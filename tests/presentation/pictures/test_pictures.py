@@ -35,6 +35,8 @@ from holderlake.presentation.pictures.layout.simulation import Simulation
 from holderlake.presentation.pictures.scene import Figures, Line, Node, Scene, scene_of
 from tests.examples import some
 
+pytestmark = pytest.mark.integration
+
 Link = tuple[int, int, int]
 Tables = dict[str, pa.Table]
 
@@ -232,7 +234,9 @@ def test_equal_holders_have_equal_bubbles_that_fill_the_frame(count: int) -> Non
     assert between(layout).min() > 0
 
 
-@pytest.mark.parametrize("lines", ["none", "tree", "web"])
+@pytest.mark.parametrize(
+    "lines", ["none", pytest.param("tree", marks=pytest.mark.long), pytest.param("web", marks=pytest.mark.long)]
+)
 def test_five_hundred_holders_of_any_size_fit(lines: str) -> None:
     chance = random.Random(1)
     pairs = {
@@ -280,30 +284,41 @@ def test_small_change_of_data_keeps_most_positions(lines: list[tuple[int, int]])
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize(("at", "theme"), [(600, Theme.LIGHT), (1600, Theme.DARK), (1200, Theme.LIGHT)])
+@pytest.mark.parametrize(
+    ("at", "theme"),
+    [
+        (600, Theme.LIGHT),
+        pytest.param(1600, Theme.DARK, marks=pytest.mark.long),
+        pytest.param(1200, Theme.LIGHT, marks=pytest.mark.long),
+    ],
+)
 def test_png_has_the_requested_width(at: int, theme: Theme) -> None:
     png = draw_map(CLUSTERED, TITLE, width=at, theme=theme, form="png")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(png[16:20], "big") == at
 
 
+@pytest.mark.long
 def test_svg_has_the_requested_width_in_pixels() -> None:
     root = ElementTree.fromstring(clustered(1200))
     assert root.get("width") == "1200px"
     assert (root.get("viewBox") or "").split()[2] == "1200"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_same_map_gives_same_bytes(form: Any) -> None:
     first, second = (draw_map(CLUSTERED, TITLE, width=600, theme=Theme.DARK, form=form) for _ in range(2))
     assert first == second
 
 
+@pytest.mark.long
 def test_the_order_of_the_rows_does_not_matter() -> None:
     turned = {name: table.take(list(reversed(range(table.num_rows)))) for name, table in CLUSTERED.items()}
     assert draw(turned) == clustered()
 
 
+@pytest.mark.long
 def test_another_process_draws_same_bytes_without_pyplot() -> None:
     code = (
         "import hashlib, sys\n"
@@ -318,6 +333,7 @@ def test_another_process_draws_same_bytes_without_pyplot() -> None:
     assert ran.stdout.strip() == hashlib.sha256(clustered().encode()).hexdigest(), ran.stderr
 
 
+@pytest.mark.long
 def test_many_threads_draw_the_same_bytes() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: draw(CLUSTERED), range(8))) == {clustered()}
@@ -465,6 +481,7 @@ def assert_legible(svg: str) -> None:
             assert across < 1 or down < 1, f"{text} lies over {other}"
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("at", [400, 960, 600, 1600])
 @pytest.mark.parametrize(
     "tables",
@@ -480,6 +497,7 @@ def test_no_text_is_cut_off_or_lies_over_another(tables: Tables, at: int) -> Non
     assert_legible(draw(tables, at=at))
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_any_text_is_drawn_harmlessly_and_legibly(text: str) -> None:
     labels = {0: text, 1: f"{text} 1", 2: text[::-1]}
@@ -496,6 +514,7 @@ def test_any_text_is_drawn_harmlessly_and_legibly(text: str) -> None:
     assert draw_map(tables, title, width=1200, theme=Theme.DARK, form="png").startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_unprintable_name_is_replaced_by_the_symbol() -> None:
     assert "ROCKET" in texts_in(draw(CLUSTERED, TokenTitle("\U0001f680", "ROCKET", "eth", AS_OF)))
     assert "Unnamed token" in texts_in(draw(CLUSTERED, TokenTitle("\U0001f680", "\n", "eth", AS_OF)))

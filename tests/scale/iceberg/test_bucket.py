@@ -26,6 +26,8 @@ require_s3()
 from holderlake.core.lake.lake import open_bucket  # noqa: E402
 from holderlake.scale.iceberg import lake_files, snapshots  # noqa: E402 - only with its packages
 
+pytestmark = pytest.mark.integration
+
 _numbers = count(1)
 READER = """
 import json, sys
@@ -109,6 +111,7 @@ def test_data_and_metadata_lie_in_the_bucket_and_no_file_is_copied(
         assert rows(published(tables, name)) == rows(lake.read(name))
 
 
+@pytest.mark.long
 def test_another_host_reads_a_publication_with_the_catalogues_address_only(
     lake: Lake, tables: IcebergTables, server: str, tmp_path: Path
 ) -> None:
@@ -139,6 +142,7 @@ def read_elsewhere(kind: str, catalog: str, storage: str, home: Path, **settings
     return [json.loads(line) for line in read.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_a_host_publishes_without_downloading_the_files_of_another(
     lake: Lake, url: str, server: str, tmp_path: Path
 ) -> None:
@@ -147,6 +151,7 @@ def test_a_host_publishes_without_downloading_the_files_of_another(
     assert not list((tmp_path / "copies").rglob("*.parquet"))
 
 
+@pytest.mark.long
 def test_files_of_a_publication_are_swept_only_after_it_was_deleted(
     lake: Lake, tables: IcebergTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +170,7 @@ def test_files_of_a_publication_are_swept_only_after_it_was_deleted(
         assert rows(published(tables, name)) == rows(lake.read(name))
 
 
+@pytest.mark.long
 def test_small_files_are_merged_in_the_bucket(lake: Lake, server: str, tmp_path: Path) -> None:
     tables = tables_on(lake, server, tmp_path / "iceberg", compact_bytes=1_000_000)
     assert tables.publish().added["maps"] == 2 * (1 + 2)
@@ -174,6 +180,7 @@ def test_small_files_are_merged_in_the_bucket(lake: Lake, server: str, tmp_path:
     assert tables_on(lake, server, tmp_path / "iceberg").publish().removed["maps"] == 2
 
 
+@pytest.mark.long
 def test_a_missing_object_leaves_its_month_as_it_was_published(lake: Lake, tables: IcebergTables) -> None:
     tables.publish()
     before = rows(published(tables, "holders"))
@@ -188,6 +195,7 @@ def test_a_missing_object_leaves_its_month_as_it_was_published(lake: Lake, table
     assert rows(published(tables, "holders")) == before
 
 
+@pytest.mark.long
 def test_tables_follow_a_lake_that_was_moved_to_a_bucket(url: str, server: str, tmp_path: Path) -> None:
     local = Lake(tmp_path / "lake")
     fill(local, "eth", DAYS[0], 1)
@@ -201,6 +209,7 @@ def test_tables_follow_a_lake_that_was_moved_to_a_bucket(url: str, server: str, 
     assert rows(published(tables, "maps")) == rows(local.read("maps"))
 
 
+@pytest.mark.long
 def test_a_shared_folder_as_bucket_has_addresses_of_files(tmp_path: Path) -> None:
     lake = open_bucket(f"file://{tmp_path}/shared", folder=tmp_path / "copies")
     fill(lake, "eth", DAYS[0], 1)

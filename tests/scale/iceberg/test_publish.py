@@ -41,6 +41,8 @@ from holderlake.scale.iceberg import tables as iceberg_tables
 from holderlake.scale.iceberg.snapshots import NAMESPACE, PUBLICATION, snapshot_of
 from holderlake.scale.iceberg.tables import IcebergTables
 
+pytestmark = pytest.mark.integration
+
 TOKEN = "0x7"
 
 
@@ -106,6 +108,7 @@ def rows(table: pa.Table) -> list[str]:
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist())
 
 
+@pytest.mark.long
 def test_every_table_has_the_rows_of_the_lake(lake: Lake, tables: IcebergTables) -> None:
     write_holders(lake, "eth", DAYS[3], {TOKEN: {"0xb": 1}})
     write(lake, "holders", "base", DAYS[4], {}, set(), failures("base", DAYS[4], ("holders", "0x9")))
@@ -160,6 +163,7 @@ def test_entries_of_files_have_counts_and_bounds(lake: Lake, tables: IcebergTabl
     assert metrics["rank"]["value_count"] == file.record_count == 2
 
 
+@pytest.mark.long
 def test_publishing_again_changes_nothing(tables: IcebergTables) -> None:
     first = tables.publish()
     second = tables.publish()
@@ -167,6 +171,7 @@ def test_publishing_again_changes_nothing(tables: IcebergTables) -> None:
     assert second.id == first.id
 
 
+@pytest.mark.long
 def test_a_replaced_partition_is_replaced_in_one_snapshot(lake: Lake, tables: IcebergTables) -> None:
     tables.publish()
     write_holders(lake, "eth", DAYS[0], {TOKEN: {"0xc": 5}})
@@ -188,6 +193,7 @@ def test_all_tables_are_read_as_of_an_earlier_publication(lake: Lake, tables: Ic
     assert {name: rows(published(tables, name)) for name in TABLES} == {name: rows(lake.read(name)) for name in TABLES}
 
 
+@pytest.mark.long
 def test_every_replaced_file_is_found_however_often_threads_switch(
     lake: Lake, tables: IcebergTables, switching_threads: None
 ) -> None:
@@ -220,6 +226,7 @@ def test_cleaning_up_keeps_the_last_publication(lake: Lake, tables: IcebergTable
     assert tables.clean_up() == 0
 
 
+@pytest.mark.long
 def test_publications_to_keep_stay_readable(lake: Lake, tmp_path: Path) -> None:
     tables, states = IcebergTables(lake, tmp_path / "iceberg", keep=2), {}
     for number in range(4):
@@ -231,6 +238,7 @@ def test_publications_to_keep_stay_readable(lake: Lake, tmp_path: Path) -> None:
         assert {name: rows(published(tables, name, publication)) for name in TABLES} == states[publication]
 
 
+@pytest.mark.long
 def test_tags_of_other_programs_keep_their_snapshots(lake: Lake, tables: IcebergTables) -> None:
     tables.publish()
     before = rows(lake.read("holders"))
@@ -242,6 +250,7 @@ def test_tags_of_other_programs_keep_their_snapshots(lake: Lake, tables: Iceberg
     assert rows(published(tables, "holders", "audit")) == before
 
 
+@pytest.mark.long
 def test_files_of_a_killed_publication_are_deleted_when_they_are_old(tables: IcebergTables) -> None:
     tables.publish()
     folder = Path(tables.root.removeprefix("file://"))
@@ -253,6 +262,7 @@ def test_files_of_a_killed_publication_are_deleted_when_they_are_old(tables: Ice
     assert (new.exists(), old.exists()) == (True, False)
 
 
+@pytest.mark.long
 def test_damage_leaves_a_month_of_the_chain_as_it_was_published(lake: Lake, tables: IcebergTables) -> None:
     tables.publish()
     before = rows(published(tables, "holders"))
@@ -291,6 +301,7 @@ def test_small_files_of_past_months_are_merged(past_months: Lake, tmp_path: Path
     assert tables.publish().is_current
 
 
+@pytest.mark.long
 def test_a_changed_partition_replaces_its_merged_file(past_months: Lake, tmp_path: Path) -> None:
     tables = IcebergTables(past_months, tmp_path / "iceberg", compact_bytes=100_000)
     first = tables.publish().id
@@ -302,6 +313,7 @@ def test_a_changed_partition_replaces_its_merged_file(past_months: Lake, tmp_pat
     assert rows(published(tables, "maps", first)) == before
 
 
+@pytest.mark.long
 def test_merging_can_begin_and_end_at_any_publication(past_months: Lake, tmp_path: Path) -> None:
     for compact_bytes in (None, 100_000, 50_000, None):
         tables = IcebergTables(past_months, tmp_path / "iceberg", keep=1, compact_bytes=compact_bytes)
@@ -310,6 +322,7 @@ def test_merging_can_begin_and_end_at_any_publication(past_months: Lake, tmp_pat
     assert not list(Path(tables.root.removeprefix("file://")).rglob("*.parquet"))
 
 
+@pytest.mark.long
 def test_a_part_of_a_merged_file_is_written_again(past_months: Lake, tmp_path: Path) -> None:
     tables = IcebergTables(past_months, tmp_path / "iceberg", compact_bytes=100_000)
     tables.publish()
@@ -321,6 +334,7 @@ def test_a_part_of_a_merged_file_is_written_again(past_months: Lake, tmp_path: P
     assert rows(published(tables, "maps")) == rows(past_months.read("maps"))
 
 
+@pytest.mark.long
 def test_a_catalogue_in_postgresql_has_the_same_rows(lake: Lake, tmp_path: Path, postgres_url: str) -> None:
     address = postgres_url.replace("postgresql://", "postgresql+psycopg://")
     tables = IcebergTables(lake, tmp_path / "iceberg", address)
@@ -331,6 +345,7 @@ def test_a_catalogue_in_postgresql_has_the_same_rows(lake: Lake, tmp_path: Path,
     assert not (tmp_path / "iceberg" / "catalog.sqlite").exists()
 
 
+@pytest.mark.long
 def test_two_publications_at_once_list_no_file_twice(lake: Lake, tmp_path: Path, postgres_url: str) -> None:
     """The second host reads the tables before the first one commits: its commit fails, and its next one is right."""
     address = postgres_url.replace("postgresql://", "postgresql+psycopg://")
@@ -351,7 +366,8 @@ def test_two_publications_at_once_list_no_file_twice(lake: Lake, tmp_path: Path,
 # Killed in the middle
 
 
-@pytest.mark.parametrize("table", ["tokens", "maps", "clusters", "revisions"])
+@pytest.mark.later(long=1)
+@pytest.mark.parametrize("table", ["revisions", "tokens", "maps", "clusters"])
 def test_a_killed_publication_is_not_seen_and_the_next_completes_it(
     lake: Lake, tables: IcebergTables, table: str
 ) -> None:
@@ -419,10 +435,12 @@ def replace_under_readers(lake: Lake, folder: Path, rounds: int, replacements: i
     return found + [f"a reader ended with {process.exitcode}" for process in processes if process.exitcode]
 
 
+@pytest.mark.long
 def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: Path) -> None:
     assert replace_under_readers(lake, tmp_path / "iceberg", 5, 1, 2) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
     assert replace_under_readers(lake, tmp_path / "iceberg", 10, 100, 8) == []
@@ -436,6 +454,7 @@ def publish_forever(root: Path, folder: Path) -> None:
         number += 1
 
 
+@pytest.mark.long
 def test_a_process_killed_at_any_moment_leaves_a_publication_that_the_next_repairs(
     lake: Lake, tables: IcebergTables, tmp_path: Path
 ) -> None:

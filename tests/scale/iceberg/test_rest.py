@@ -29,6 +29,8 @@ require_s3()
 from holderlake.core.lake.lake import open_bucket  # noqa: E402
 from holderlake.scale.iceberg.snapshots import snapshot_of  # noqa: E402 - only with its packages
 
+pytestmark = pytest.mark.long
+
 KEY, SECRET = "testing", "testing123"
 DUCKDB_READER = """
 import json, pathlib, sys

@@ -13,6 +13,8 @@ from holderlake.scale.spark.answers import BulkRequest, answers
 from holderlake.scale.spark.tasks import Workers
 from tests.scale.spark.conftest import Asking, Tables
 
+pytestmark = pytest.mark.integration
+
 
 def test_maps_and_holders_equal_those_of_the_embedded_engine(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
     computed = asking.computed(Workers(), asking.store, tmp_path)

@@ -26,6 +26,8 @@ from tests.engine.world import COIN, Row, a_token, cex, contract, held, historie
 from tests.s3 import require_s3, s3_bucket, s3_server
 from tests.scale.spark.conftest import Asking, Tables
 
+pytestmark = pytest.mark.integration
+
 SMALL = 64_000_000
 """A task's memory in bytes, so small that most steps have several tasks."""
 
@@ -48,6 +50,7 @@ def test_answers_equal_those_of_the_embedded_engine(asking: Asking, embedded: Ta
     assert steps["importing tokens"] > 10
 
 
+@pytest.mark.long
 @settled(12)
 @given(histories())
 def test_random_histories_give_the_answers_of_the_embedded_engine(history: list[Row]) -> None:

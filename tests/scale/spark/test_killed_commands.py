@@ -23,6 +23,8 @@ from tests.processes import PIPE, start, start_holderlake
 from tests.scale.spark.conftest import SMALL, Asking, Tables
 from tests.spark import SparkCluster
 
+pytestmark = pytest.mark.integration
+
 STOPPED = """
 import os, re, signal, sys
 
@@ -92,6 +94,7 @@ def host(master: str | None, tmp_path: Path) -> Host:
     return Host(tmp_path / "home", master)
 
 
+@pytest.mark.later(long=1)
 @pytest.mark.parametrize("while_committing", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_a_stopped_build_repeats_no_ended_task(
     host: Host, asking: Asking, embedded: Tables, tmp_path: Path, while_committing: signal.Signals
@@ -116,6 +119,7 @@ def test_a_stopped_build_repeats_no_ended_task(
         assert asking.computed(Workers(), store, tmp_path / "results") == embedded
 
 
+@pytest.mark.long
 def test_a_build_that_was_killed_at_any_change_can_be_repeated(asking: Asking, tmp_path: Path) -> None:
     folders = [tmp_path / str(number) for number in range(12)]
     for folder in folders:
@@ -136,6 +140,7 @@ def build_here(folder: Path) -> None:
         build(Workers(), store, [str(folder / "raw")], 64_000_000, lambda step, tasks: None)
 
 
+@pytest.mark.later(long=1)
 def test_a_killed_fill_repeats_no_ended_task(host: Host, asking: Asking, tmp_path: Path) -> None:
     (tmp_path / "instants").write_text("\n".join(instant.isoformat() for instant in asking.instants[-3:]))
     fill = ("cluster", "fill", "--instants", str(tmp_path / "instants"))

@@ -16,6 +16,7 @@ from tests.spark import require_spark
 ROWS = int(os.environ.get("HOLDERLAKE_CLUSTER_ROWS", "0"))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not ROWS, reason="HOLDERLAKE_CLUSTER_ROWS=20000000 runs it")
 def test_many_transfers_give_equal_answers_with_a_killed_worker(tmp_path: Path) -> None:
     require_spark()

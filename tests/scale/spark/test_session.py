@@ -10,6 +10,7 @@ from tests.scale.spark.conftest import SMALL
 from tests.spark import require_spark
 
 
+@pytest.mark.long
 def test_the_clusters_defaults_apply_unless_options_override_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -20,6 +20,8 @@ from tests.processes import wait_until
 from tests.scale.spark.conftest import SMALL, Asking, Tables
 from tests.spark import WORKERS, SparkCluster
 
+pytestmark = pytest.mark.long
+
 MEMORY = 64_000_000
 """A task's memory in bytes."""
 
