@@ -1,17 +1,49 @@
-"""Asset: the chains that the provider supports. The schedule ``daily`` fetches all of them with one call a day."""
+"""Asset: the chains that the provider supports.
 
-from holderlake.core.ingest.streams.chains import CHAINS
-from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
-from holderlake.dagster.checks import stream_checks
-from holderlake.dagster.partitions import CHAIN_BY_DAY
-from holderlake.dagster.resources import WORKSPACE
+One call a day lists all chains, and each partition keeps the row of its chain.
+"""
 
-chains = stream_asset(
-    CHAINS,
-    deps=[],
-    partitions_def=CHAIN_BY_DAY,
-    backfill_policy=ONE_RUN,
-    pool=POOL,
-    resource=WORKSPACE,
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from holderlake.assets.checks import stream_checks
+from holderlake.assets.fetched import ONE_RUN, POOL, stream_asset
+from holderlake.core.contract.requests import ChainsRequest, Request
+from holderlake.core.dagster.partitions import CHAIN_BY_DAY
+from holderlake.core.decoding.answers import chain_rows
+from holderlake.core.ingest.stream import Partition, Stream
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
+
+
+def chain_of_partition(workspace: Workspace, partition: Partition) -> list[str]:
+    """Return the partition's chain."""
+    return [partition.chain]
+
+
+def requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    """Return the request for all chains."""
+    return [ChainsRequest()]
+
+
+def is_listed(tables: dict[str, pa.Table], chain: str) -> bool:
+    """Return whether the provider lists the chain."""
+    return chain in tables["chains"]["chain"].to_pylist()
+
+
+CHAINS = Stream(
+    name="chains",
+    by="chain",
+    source="From `GET /v0/chains`, one call a day.",
+    endpoint=ChainsRequest.endpoint,
+    historic=False,
+    batch=1,
+    subjects=chain_of_partition,
+    requests=requests,
+    decode=chain_rows,
+    contains=is_listed,
 )
-chain_checks = stream_checks(CHAINS, resource=WORKSPACE)
+
+chains = stream_asset(CHAINS, deps=[], partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
+chain_checks = stream_checks(CHAINS)

@@ -1,13 +1,45 @@
-"""Asset: the largest holders of each watched token, as of the instants of the schedule ``daily`` or of a backfill.
+"""Asset: the largest holders of each watched token, as of the instants of the schedule ``daily`` or of a backfill."""
 
-The section ``[holders]`` of the settings has the options of its requests: how many holders, and with which details.
-"""
+from collections.abc import Sequence
 
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
-from holderlake.dagster.checks import stream_checks
-from holderlake.dagster.partitions import CHAIN_BY_DAY
-from holderlake.dagster.resources import WORKSPACE
+from holderlake.assets.checks import stream_checks
+from holderlake.assets.fetched import ONE_RUN, POOL, stream_asset
+from holderlake.core.contract.requests import HoldersOptions, HoldersRequest, Request
+from holderlake.core.dagster.partitions import CHAIN_BY_DAY
+from holderlake.core.decoding.answers import holder_rows
+from holderlake.core.ingest.stream import Partition, Stream, watched_tokens
+from holderlake.core.settings import Settings
+
+
+def requests(settings: Settings, partition: Partition, tokens: Sequence[str], refresh: bool) -> list[Request]:
+    """Return one request for each token, with the options of the section ``[holders]``.
+
+    A past partition is requested in history mode, as of its instant.
+    """
+    options = HoldersOptions(
+        limit=settings.holders.limit,
+        return_metadata=settings.holders.with_metadata,
+        refresh=refresh,
+        timestamp=partition.timestamp,
+    )
+    return [HoldersRequest(chain=partition.chain, token_address=token, options=options) for token in tokens]
+
+
+HOLDERS = Stream(
+    name="holders",
+    by="token",
+    source="From `GET /v0/tokens/holders`, one call per token, as of the partition's instants; history mode for "
+    "past ones.",
+    endpoint=HoldersRequest.endpoint,
+    historic=True,
+    batch=1,
+    subjects=watched_tokens,
+    requests=requests,
+    decode=holder_rows,
+    together=True,
+    inputs=("tokens",),  # names of tokens are in the plots
+    options=("limit", "with_metadata"),
+)
 
 holders = stream_asset(
     HOLDERS,
@@ -15,6 +47,5 @@ holders = stream_asset(
     partitions_def=CHAIN_BY_DAY,
     backfill_policy=ONE_RUN,
     pool=POOL,
-    resource=WORKSPACE,
 )
-holder_checks = stream_checks(HOLDERS, resource=WORKSPACE)
+holder_checks = stream_checks(HOLDERS)

@@ -22,12 +22,12 @@ from typing import Final
 
 from dagster import DagsterInstance, DagsterRunStatus
 
+from holderlake.core.dagster.partitions import CHAIN, partition_key
 from holderlake.core.settings import Settings
-from holderlake.dagster.instance import dagster_instance, prepare_dagster_home
-from holderlake.dagster.partitions import CHAIN, partition_key
+from holderlake.core.workspace import make_workspace
+from holderlake.operations.history.instance import dagster_instance, prepare_dagster_home
+from holderlake.pipelines.definitions import build_defs
 from holderlake.sources.sample_world import sample_period
-from holderlake.workspaces import make_workspace
-from pipelines.definitions import build_defs
 
 LIMIT: Final = 3_000
 _CHAIN: Final = "solana"

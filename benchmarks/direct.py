@@ -24,15 +24,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.core.ingest.run import ingest
 from holderlake.core.ingest.stream import IngestContext, PartitionResult
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.settings import Settings
-from holderlake.core.workspace import Workspace
-from holderlake.dagster.backfill import groups_of_days
+from holderlake.core.workspace import Workspace, make_workspace
+from holderlake.operations.backfill.job import groups_of_days
 from holderlake.sources.sample_world import sample_period
-from holderlake.workspaces import make_workspace
 
 Found = dict[str, float]
 
@@ -40,7 +39,7 @@ Found = dict[str, float]
 def engine(home: Path, days: int) -> Found:
     """Compute the tables of the other ways and discard them: the cost of the engine alone."""
     with closing(make_workspace(_settings(home, True))) as workspace:
-        at_hand, settings = workspace.engine, workspace.settings
+        at_hand, settings = workspace.filler, workspace.settings
         assert at_hand is not None
         began = _clock()
         for chain, tokens in settings.watchlist.items():

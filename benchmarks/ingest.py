@@ -150,9 +150,9 @@ def floor_with_dagster(work: Work) -> dict[str, float]:
 
 def ours(work: Work) -> dict[str, float]:
     """Use Holderlake without Dagster: requests are metered and archived, partitions are committed and loaded."""
+    from holderlake.assets.maps import MAPS
     from holderlake.core.ingest.run import ingest
     from holderlake.core.ingest.stream import IngestContext
-    from holderlake.core.ingest.streams.maps import MAPS
 
     workspace = _workspace(work)
     began = time.perf_counter()
@@ -177,8 +177,8 @@ def ours_with_dagster(work: Work) -> dict[str, float]:
     """Use Holderlake as ``holderlake backfill`` does: a Dagster run with its events, checks and plots."""
     import logging
 
-    from holderlake.dagster.instance import dagster_instance
-    from holderlake.dagster.launch import fill
+    from holderlake.cli.launch import fill
+    from holderlake.operations.history.instance import dagster_instance
 
     logging.disable(logging.CRITICAL)
     workspace = _workspace(work)

@@ -30,11 +30,11 @@ from typing import Final
 
 import pyarrow as pa
 
+from holderlake.assets import STREAMS
+from holderlake.assets.maps import MAPS
 from holderlake.core.archive.archive import AnswerArchive, NewAnswer
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.core.ingest.stream import partition_of
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.lake.lake import Lake, PartitionUpdate
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace

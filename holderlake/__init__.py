@@ -4,8 +4,9 @@
 
     holderlake.open_warehouse().pandas("FROM latest_holders")
 
-This package is the library. Only ``dagster``, ``doctor`` and ``cli`` import Dagster. Public names are imported at
-their first use.
+``core`` is the pipeline; the other rooms add to it by the list in ``parts``. ``assets``, ``resources`` and
+``pipelines`` are the Dagster layer, the folders at the top of the repository. Public names are imported at their first
+use.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from holderlake.core.parts import register
+from holderlake.parts import PARTS
+
 if TYPE_CHECKING:
     from holderlake import errors
     from holderlake.core.client import Client
+    from holderlake.core.dataframes import open_lake, open_warehouse
     from holderlake.core.settings import Settings
-    from holderlake.core.warehouse.dataframes import open_lake, open_warehouse
 
 __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
+
+register(PARTS)
 
 _HOMES: Final = {
     "Client": ("holderlake.core.client", "Client"),
     "Settings": ("holderlake.core.settings", "Settings"),
     "errors": ("holderlake.errors", ""),
-    "open_lake": ("holderlake.core.warehouse.dataframes", "open_lake"),
-    "open_warehouse": ("holderlake.core.warehouse.dataframes", "open_warehouse"),
+    "open_lake": ("holderlake.core.dataframes", "open_lake"),
+    "open_warehouse": ("holderlake.core.dataframes", "open_warehouse"),
 }
 """Module and attribute of each public name; an empty attribute means the module itself."""
 

@@ -1,1 +1,1 @@
-"""This application's Dagster definitions, which ``workspace.yaml`` loads."""
+"""What runs the assets: definitions, jobs, schedules, sensors, and the component for a project of your own."""

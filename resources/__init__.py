@@ -1,5 +1,4 @@
-"""This application's Dagster resources: the provider, lake, warehouse and engine that its runs use.
+"""The typed resources of the pipeline: provider, lake, warehouse, engine, and the workspace that joins them.
 
-``definitions`` declares them from the settings. Their classes are in ``holderlake.dagster.resources``, for use in
-projects of your own too.
+Their values come from the settings; a project of your own declares them with values of its own.
 """

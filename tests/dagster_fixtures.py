@@ -47,7 +47,7 @@ def migrations_are_read_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def empty_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return Dagster's folder before the first run; creating its tables takes half a second."""
-    from holderlake.dagster.instance import dagster_instance
+    from holderlake.operations.history.instance import dagster_instance
 
     folder, before = tmp_path_factory.mktemp("history") / "dagster", os.environ.get("DAGSTER_HOME")
     with dagster_instance(folder):
@@ -77,7 +77,7 @@ def instance(empty_home: Path, tmp_path: Path) -> Iterator[DagsterInstance]:
 @contextmanager
 def history_of(home: Path, like: Path) -> Iterator[DagsterInstance]:
     """Open Dagster's history in a home, after what the home ``like`` has was copied to it."""
-    from holderlake.dagster.instance import dagster_instance
+    from holderlake.operations.history.instance import dagster_instance
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone

@@ -1,4 +1,4 @@
-"""Imports run in one direction, without circles."""
+"""The rooms of the repository: what each may import, and the core, which imports nothing outside itself."""
 
 from __future__ import annotations
 
@@ -11,97 +11,107 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LIBRARY = {
-    "contract": set(),
-    "units": set(),
-    "extras": set(),
-    "signals": set(),
-    "storage": {"contract"},
-    "http": {"contract"},
-    "console": {"contract"},
-    "settings": {"contract"},
-    "archive": {"contract", "storage"},
-    "provider": {"contract", "storage", "http", "archive"},
-    "decoding": {"contract"},
-    "lake": {"contract", "storage"},
-    "warehouse": {"contract", "storage", "settings", "lake"},
-    "workspace": {"contract", "storage", "http", "settings", "archive", "provider", "lake", "warehouse"},
-    "errors": {"settings", "storage", "provider", "lake", "warehouse", "engine"},
-    "client": {"contract", "provider"},
-    "ingest": {"signals", "contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
-    "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest"},
-    "healing": {
-        *("contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"),
-        *("ingest", "backfill"),
+CORE = {
+    "core.parts": set(),
+    "core.units": set(),
+    "core.extras": set(),
+    "core.signals": set(),
+    "core.contract": {"core.units"},
+    "core.storage": {"core.contract"},
+    "core.http": {"core.contract"},
+    "core.settings": {"core.contract", "core.units"},
+    "core.archive": {"core.contract", "core.storage", "core.units"},
+    "core.provider": {"core.contract", "core.storage", "core.http", "core.archive", "core.units"},
+    "core.client": {"core.contract", "core.provider"},
+    "core.decoding": {"core.contract"},
+    "core.lake": {"core.contract", "core.storage", "core.units"},
+    "core.warehouse": {"core.contract", "core.storage", "core.settings", "core.lake", "core.parts"},
+    "core.workspace": {
+        *("core.contract", "core.storage", "core.http", "core.settings", "core.archive", "core.provider", "core.lake"),
+        *("core.warehouse", "core.parts"),
     },
-    "comparison": {"storage", "warehouse", "export"},
-    "alerts": {"contract", "storage", "http", "settings", "provider", "warehouse", "workspace", "ingest"},
-    "engine": {"contract", "storage", "http"},
-    "cluster": {"contract", "engine", "storage"},
-    "entities": {"contract", "engine", "storage"},
-    "service": {"signals", "contract", "engine", "storage", "settings", "entities", "pictures"},
-    "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
-    "pictures": {"contract"},
-    "export": {"contract", "storage", "warehouse", "console", "pictures"},
-    "explorer": {"signals", "contract", "warehouse", "engine", "service"},
-    "iceberg": {"contract", "storage", "lake", "workspace"},
-    "mcp": {"signals", "contract", "warehouse", "export", "pictures"},
-    "maintenance": {
-        *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
-        *("console", "engine"),
+    "core.dataframes": {"core.lake", "core.settings", "core.warehouse", "core.workspace"},
+    "core.ingest": {
+        *("core.contract", "core.storage", "core.settings", "core.archive", "core.provider", "core.decoding"),
+        *("core.lake", "core.workspace", "core.signals", "core.units"),
     },
-    "local": {
-        *("signals", "contract", "storage", "http", "settings", "provider", "lake", "warehouse", "workspace", "alerts"),
-        *("engine", "service"),
+    "core.dagster": {
+        *("core.contract", "core.storage", "core.settings", "core.provider", "core.lake", "core.warehouse"),
+        *("core.workspace", "core.ingest", "core.parts", "core.extras"),
+    },
+    "resources": {"core.settings", "core.lake", "core.warehouse", "core.workspace", "core.dagster"},
+    "assets": {
+        *("core.contract", "core.settings", "core.archive", "core.decoding", "core.lake", "core.warehouse"),
+        *("core.workspace", "core.ingest", "core.dagster", "core.parts", "core.extras", "core.units", "resources"),
+    },
+    "pipelines": {
+        *("core.contract", "core.settings", "core.decoding", "core.workspace", "core.ingest", "core.dagster"),
+        *("core.parts", "assets", "resources"),
     },
 }
-"""The packages and modules that each one of the library may import, besides ``units`` and ``extras``."""
-TOPMOST = ("dagster", "doctor", "cli")
-for _name in TOPMOST:
-    LIBRARY[_name] = {*LIBRARY}
-APPLICATION = {"resources": set(), "assets": {"resources"}, "pipelines": {"resources", "assets"}}
+"""The modules and packages of the core, from the lowest up, and what each of them imports."""
+ROOMS = {
+    "engine": set(),
+    "sources": {"engine"},
+    "presentation": {"engine"},
+    "scale": {"engine"},
+    "analysis": {"engine", "presentation"},
+    "service": {"engine", "sources", "presentation", "analysis"},
+    "operations": {"engine", "sources", "presentation", "scale"},
+    "cli": {"engine", "sources", "presentation", "analysis", "service", "operations", "scale", "errors"},
+    "errors": {"engine"},
+    "dagster": {"sources", "operations"},
+}
+"""The rooms beside the core, and what each imports of the others. Each may import the core."""
 
 
-@pytest.mark.parametrize("package", LIBRARY)
-def test_a_package_imports_only_the_packages_below_it(package: str) -> None:
-    for module in _modules(f"holderlake.{package}"):
-        imported = {name.split(".")[1] for name in _imports(module) if name.startswith("holderlake.")}
-        refused = imported - LIBRARY[package] - {package, "units", "extras"}
-        assert not refused, f"{module} imports {refused}"
+@pytest.mark.parametrize("name", CORE)
+def test_a_part_of_the_core_imports_only_parts_below_it(name: str) -> None:
+    imported = {_core_part(module) for module in _imported(name)} - {name}
+    assert imported == CORE[name]
 
 
-@pytest.mark.parametrize("package", [name for name in LIBRARY if name not in TOPMOST])
-def test_no_package_may_import_what_it_does_not(package: str) -> None:
-    imports = {name for module in _modules(f"holderlake.{package}") for name in _imports(module)}
-    unused = LIBRARY[package] - {name.split(".")[1] for name in imports if name.startswith("holderlake.")}
-    assert not unused
+@pytest.mark.parametrize("name", CORE)
+def test_the_list_of_the_core_goes_from_the_lowest_up(name: str) -> None:
+    assert CORE[name] < {*list(CORE)[: list(CORE).index(name)]} or not CORE[name]
 
 
-def test_only_the_topmost_packages_print_more_than_progress() -> None:
-    for name in {*LIBRARY} - {*TOPMOST, "console"}:
-        for module in _modules(f"holderlake.{name}"):
-            printed = set(re.findall(r"\bconsole\.(\w+)", _file(module).read_text()))
-            assert printed <= {"progress"}, module
+def test_the_list_of_the_core_is_complete() -> None:
+    parts = {_core_part(module) for room in ("core", "resources", "assets", "pipelines") for module in _modules(room)}
+    assert parts - {"core"} == CORE.keys()
 
 
-@pytest.mark.parametrize("package", APPLICATION)
-def test_the_application_imports_the_library_and_never_backwards(package: str) -> None:
-    for module in _modules(package):
-        imported = {name.split(".")[0] for name in _imports(module)}
-        refused = (imported & {*APPLICATION, "tests"}) - APPLICATION[package] - {package}
-        assert not refused, f"{module} imports {refused}"
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_imports_the_core_and_the_rooms_below_it(name: str) -> None:
+    imported = {_room(module) for module in _imported(name)} - {name, "core"}
+    assert imported == ROOMS[name]
 
 
-def test_only_the_topmost_packages_of_the_library_import_dagster() -> None:
-    for module in _modules("holderlake"):
-        if not module.startswith(tuple(f"holderlake.{name}" for name in TOPMOST)):
-            assert not any(name.split(".")[0] == "dagster" for name in _imports(module)), module
+def test_there_are_nine_rooms_and_the_three_folders_of_the_dagster_layer() -> None:
+    folders = {path.name for path in (ROOT / "holderlake").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    three = {"assets", "resources", "pipelines"}
+    assert folders == {"core", *ROOMS} - {"errors", "dagster"} | three
+    assert all((ROOT / "holderlake" / name).samefile(ROOT / name) for name in three)
 
 
-@pytest.mark.parametrize("package", ["holderlake", *APPLICATION])
+def test_each_room_says_what_it_is_and_what_it_may_import() -> None:
+    for name in {"core", *ROOMS} - {"errors", "dagster"}:
+        text = ast.get_docstring(ast.parse((ROOT / "holderlake" / name / "__init__.py").read_text())) or ""
+        assert "import" in text, name
+
+
+def test_only_the_command_line_and_the_doctor_print_more_than_progress() -> None:
+    for name in {"core", *ROOMS} - {"cli"}:
+        for module in _modules(name):
+            if not module.startswith(("holderlake.operations.doctor", "holderlake.presentation.console")):
+                printed = set(re.findall(r"\bconsole\.(\w+)", _file(module).read_text()))
+                assert printed <= {"progress"}, module
+
+
+@pytest.mark.parametrize("package", ["core", *ROOMS])
 def test_modules_and_packages_import_each_other_without_circles(package: str) -> None:
-    modules = {name for top in ("holderlake", *APPLICATION) for name in _modules(top)}
-    for parent in {package, *(name for name in _modules(package) if _is_package(name))}:
+    modules = {*_modules(package)}
+    for parent in {f"holderlake.{package}", *(name for name in modules if _is_package(name))}:
         children: dict[str, set[str]] = {}
         for module in modules:
             child = _child(parent, module)
@@ -111,9 +121,27 @@ def test_modules_and_packages_import_each_other_without_circles(package: str) ->
         assert not _circle(children), f"in {parent}: {_circle(children)}"
 
 
+def _room(module: str) -> str:
+    """The room of a module, ``core`` for the three folders too."""
+    room = module.split(".")[1]
+    return "core" if room in ("assets", "resources", "pipelines") else room
+
+
+def _core_part(module: str) -> str:
+    """The part of the core that a module belongs to; the room of another module."""
+    names = module.split(".")[1:]
+    return ".".join(names[:2]) if names[0] == "core" else names[0]
+
+
+def _imported(name: str) -> set[str]:
+    """The modules of this project that the modules of a package, or a module, import; without the list of parts."""
+    imports = {imported for module in _modules(name) for imported in _imports(module)}
+    return {imported for imported in imports if imported.count(".") and imported != "holderlake.errors.annotations"}
+
+
 def _modules(package: str) -> Iterator[str]:
-    """Every module of a package, or the one module of that name."""
-    path = ROOT / package.replace(".", "/")
+    """Every module of a package below ``holderlake``, or the one module of that name."""
+    path = ROOT / "holderlake" / package.replace(".", "/")
     for file in [path.with_suffix(".py")] if path.with_suffix(".py").exists() else path.rglob("*.py"):
         yield ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -134,13 +162,14 @@ def _child(parent: str, module: str) -> str | None:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
+    """The modules of this project that a module imports, with the name that it takes from each."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(_file(module).read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(names)
+    return frozenset(name for name in names if name.startswith("holderlake."))
 
 
 def _circle(children: dict[str, set[str]]) -> list[str]:

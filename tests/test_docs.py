@@ -16,8 +16,8 @@ from holderlake.core.contract.tables import TABLES
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
 from holderlake.core.settings.sections.engine import NodeSettings
-from holderlake.dagster.jobs import all_jobs
-from holderlake.dagster.sensors import all_sensors
+from holderlake.pipelines.jobs import all_jobs
+from holderlake.pipelines.sensors import all_sensors
 from holderlake.sources.files.transfers import FORMATS
 
 ROOT = Path(__file__).parents[1]

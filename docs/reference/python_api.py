@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 
 import holderlake
 import holderlake.dagster
+from holderlake.core.dataframes import DataFrames
 from holderlake.core.ingest.stream import Partition, Stream
 from holderlake.core.lake.lake import Lake
-from holderlake.core.warehouse.dataframes import DataFrames
 from holderlake.core.warehouse.warehouse import Warehouse
 
 _HEAD: Final = """\
@@ -38,7 +38,7 @@ _DAGSTER: Final = """
 
 All names are in `holderlake.dagster`. [Dagster](dagster.md#use-the-assets-in-a-project-of-your-own) has a complete
 project. The streams of this application are in the modules of `holderlake.core.ingest.streams`, such as `HOLDERS` in
-`holderlake.core.ingest.streams.holders`.
+`holderlake.assets.holders`.
 """
 _PARTS: Final = """
 ## Read parts of a home

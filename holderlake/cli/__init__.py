@@ -5,4 +5,6 @@
 ``store``, ``cluster``, ``keys``, ``home``, ``lake`` and ``delete``. ``shared`` has the options of several commands. The
 work is done in the library; only the reports of ``demo``, ``backfill``, ``outcome`` and ``credits``, the jobs of
 ``cluster_jobs`` and the server of ``metrics`` are here.
+
+This room may import all others; none imports it.
 """

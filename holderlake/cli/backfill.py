@@ -9,19 +9,19 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
+from holderlake.assets import STREAMS
+from holderlake.cli.launch import fill
 from holderlake.cli.outcome import Outcome
 from holderlake.cli.plan_report import plan_report
 from holderlake.core.contract.times import parse_when
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, PartitionResult
-from holderlake.core.ingest.streams.all import STREAMS
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.instance import dagster_instance
-from holderlake.dagster.launch import fill
 from holderlake.operations.backfill.paused import forget_paused, paused_backfills
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import plan_markdown
+from holderlake.operations.history.instance import dagster_instance
 from holderlake.presentation import console
 
 _RECOMPUTE: Final = "recompute"

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from rich.progress import Progress
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.core.contract import tables
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.tables import TABLES, with_fetched_at
 from holderlake.core.contract.times import check_passed, utc_now
 from holderlake.core.ingest.partition import with_option_columns
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.lake.lake import PartitionUpdate
 from holderlake.core.provider.fetcher import rules_text
 from holderlake.core.settings import Settings, SettingsError

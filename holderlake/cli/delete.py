@@ -32,8 +32,8 @@ def delete_expired_data(
     Example: HOLDERLAKE_RETENTION__ARCHIVE=180d holderlake delete expired --without-rebuild --yes
     """
     from holderlake.cli.home_reports import retention_report
-    from holderlake.dagster.history import expired_runs
-    from holderlake.dagster.instance import dagster_instance, own_dagster_home
+    from holderlake.operations.history.history import expired_runs
+    from holderlake.operations.history.instance import dagster_instance, own_dagster_home
     from holderlake.operations.maintenance.retention import delete_expired, expired
 
     workspace = shared.reading()

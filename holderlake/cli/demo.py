@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from holderlake.cli.launch import fill
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.instance import dagster_instance
-from holderlake.dagster.launch import fill
+from holderlake.operations.history.instance import dagster_instance
 from holderlake.presentation import console
 from holderlake.sources.sample_world import sample_period
 

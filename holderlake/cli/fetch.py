@@ -61,10 +61,10 @@ def ingest(
 
     Example: holderlake ingest --chain eth --at 2026-05-01 --at 2026-06-01
     """
+    from holderlake.cli.launch import fill, ingest_day
     from holderlake.cli.outcome import Outcome
-    from holderlake.dagster.instance import dagster_instance
-    from holderlake.dagster.launch import fill, ingest_day
     from holderlake.operations.backfill.instants import past_instants
+    from holderlake.operations.history.instance import dagster_instance
 
     workspace = shared.workspace()
     instants = past_instants(at or ["now"])

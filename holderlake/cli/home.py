@@ -85,7 +85,7 @@ def upgrade_home(yes: Yes = False, json: Json = False) -> None:
     Example: holderlake home upgrade --yes
     """
     from holderlake.cli.home_reports import upgrade_report
-    from holderlake.dagster.history_steps import history_steps
+    from holderlake.operations.history.steps import history_steps
     from holderlake.operations.maintenance.upgrade import plan, upgrade
 
     workspace = shared.reading()

@@ -9,9 +9,9 @@ from holderlake.core.settings import Settings
 from holderlake.core.signals import until_stopped
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
+from holderlake.operations.follow.follow import Callbacks, follow
 from holderlake.presentation import console
 from holderlake.sources.nodes.connection import ImportOptions
-from holderlake.sources.nodes.follow import Callbacks, follow
 from holderlake.sources.nodes.imports import import_from_nodes
 from holderlake.sources.rpc.balances import BalancesRead
 from holderlake.sources.rpc.run import NodeReport, Progress

@@ -125,8 +125,8 @@ def lake_views(json: Json = False) -> None:
     Example: holderlake lake views > lake.sql
     """
     from holderlake.core.lake.damage import damages
-    from holderlake.core.warehouse.dataframes import local_lake
     from holderlake.core.warehouse.lake_views import script
+    from holderlake.core.workspace import local_lake
 
     workspace = shared.reading()
     lake = local_lake(workspace.settings)
@@ -152,8 +152,8 @@ def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
 def _copied(
     workspace: Workspace, copy: Callable[[Lake, Lake, Progress, Keep | None], Moved], title: str, keep: Keep | None
 ) -> Moved:
-    from holderlake.core.lake.lake import open_bucket
     from holderlake.core.settings import SettingsError
+    from holderlake.scale.bucket.home import open_bucket
 
     bucket = workspace.settings.bucket
     if bucket.url is None:

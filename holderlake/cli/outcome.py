@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from holderlake.assets import STREAMS
 from holderlake.cli import shared
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
 from holderlake.core.ingest.partition import FINAL_FAILURES
-from holderlake.core.ingest.stream import PartitionResult, Stream
-from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.ingest.stream import LeftOut, PartitionResult, Stream
 from holderlake.core.lake.lake import FAILURES
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed
-from holderlake.operations.backfill.scope import LeftOut, streams_of
+from holderlake.operations.backfill.scope import streams_of
 from holderlake.presentation import console
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -79,14 +80,12 @@ def ui(port: Port = 3000) -> None:
     Example: holderlake ui --port 3001
     """
     from holderlake.core.signals import run_until_stopped
-    from holderlake.dagster.definitions import checkout, definitions_module
-    from holderlake.dagster.instance import prepare_dagster_home
+    from holderlake.operations.history.instance import prepare_dagster_home
 
     prepare_dagster_home(shared.settings().dagster_home)
     if not extras.is_installed("dagster_webserver"):
         raise extras.missing("dagster_webserver")
-    root = checkout()
-    source = ["--workspace", str(root / "workspace.yaml")] if root else ["--module-name", definitions_module()]
+    source = ["--workspace", str(files("holderlake.pipelines").joinpath("workspace.yaml"))]
     dagster = str(Path(sys.executable).with_name("dagster"))
     # Dagster's own advice to use 'dg dev', which needs another package
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")

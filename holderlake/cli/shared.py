@@ -77,14 +77,14 @@ def settings() -> Settings:
 
 def workspace(given_settings: Settings | None = None) -> Workspace:
     """Open a workspace with the provider of the settings, and close it when the command ends."""
-    from holderlake.workspaces import make_workspace
+    from holderlake.core.workspace import make_workspace
 
     return _closed_at_end(make_workspace(given_settings or settings()))
 
 
 def reading() -> Workspace:
     """Open a workspace that only reads stored data, and close it when the command ends."""
-    from holderlake.workspaces import reading_workspace
+    from holderlake.core.workspace import reading_workspace
 
     return _closed_at_end(reading_workspace(settings()))
 

@@ -211,9 +211,10 @@ def compare(
 
     from holderlake.analysis.comparison.compare import compare as compared
     from holderlake.analysis.comparison.compare import counts, write_page
-    from holderlake.analysis.comparison.tables import folder_of as comparisons_folder
+    from holderlake.analysis.comparison.tables import TABLE
     from holderlake.analysis.comparison.tables import keep as kept
     from holderlake.core.storage.atomic_files import whole_file
+    from holderlake.core.warehouse.derived import folder_of
 
     paths = [path / "warehouse.duckdb" if path.is_dir() else path for path in (a, b)]
     for path in paths:
@@ -232,7 +233,9 @@ def compare(
         write_page(differences, (str(a), str(b)), report, utc_now())
     if keep:
         homes = (paths[0].resolve().parent, paths[1].resolve().parent)
-        kept(comparisons_folder(shared.settings().warehouse), homes, pa.concat_tables([differences, equal]), utc_now())
+        kept(
+            folder_of(shared.settings().warehouse, TABLE.name), homes, pa.concat_tables([differences, equal]), utc_now()
+        )
         shared.load()
     written_files = [str(path) for path in (out, report) if path]
     destination = f", written to {' and '.join(written_files)}" if written_files else ""

@@ -1,13 +1,12 @@
 """Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
 
-The caller passes in what this module does not import: a function that returns the provider's ``Endpoint`` (remote or
-embedded), and the ``OwnStore``.
+The provider is one elsewhere, or the part ``source`` in this process.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,8 +19,8 @@ from pydantic import SecretStr
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.times import to_unix, utc_now
 from holderlake.core.http import MEGABYTE
-from holderlake.core.ingest.engine import DirectEngine
 from holderlake.core.lake.lake import Lake, Manifest
+from holderlake.core.parts import parts
 from holderlake.core.provider.client import CallOptions, ProviderClient
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.provider.ledger.ledger import CreditLedger
@@ -32,9 +31,6 @@ from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.state import Where
 from holderlake.core.warehouse.transfers import ReadTransfers
 from holderlake.core.warehouse.warehouse import Warehouse
-from holderlake.scale.bucket.objects import Below, Objects, open_objects
-from holderlake.scale.bucket.storage import ARCHIVE, BucketStorage
-from holderlake.scale.bucket.writer_lease import WriterLease
 
 
 @dataclass(frozen=True)
@@ -56,37 +52,60 @@ class StoreChanges(Protocol):
         """Return the earliest unix second as of which answers changed after a change; None if nothing changed."""
 
 
-@dataclass(frozen=True)
-class DayReport:
-    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
-    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
-    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
+class Filler(Protocol):
+    """A provider in this process that fills partitions itself, many at once, without calls and JSON."""
 
-    first_block: int
-    last_block: int
-    is_whole: bool
-    blocks: int
-    logs: int
-    rows: int
-    removed: int
-    requests: int
-    seconds: float
+    @property
+    def provider_id(self) -> str:
+        """The provider's name in archive and lake."""
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """The thresholds that all maps follow, as plain data; equal to the JSON of ``GET /v0/x/rules``."""
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        """The endpoints whose answers it computes. Streams of other endpoints are requested."""
+
+    async def fill(
+        self,
+        context: Any,
+        stream: Any,
+        partitions: Sequence[Any],
+        only: Sequence[str] | None,
+        on_result: Callable[[Any], None] = lambda result: None,
+    ) -> list[Any]:
+        """Commit what the partitions lack, and return a ``PartitionResult`` for each.
+
+        The types are those of ``ingest.stream``, which imports this module. ``only`` names tokens (None: all).
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class OwnStore:
-    """The parts of the engine's store on this host that a workspace uses.
+    """What a provider in this process gives besides its endpoint.
 
-    ``engine`` is the engine of the embedded service, which computes answers without HTTP calls; None for another
-    provider. ``transfers`` returns the store's transfers for the warehouse; None without a store. ``import_day``
-    (chain, YYYY-MM-DD) imports a day's transfers from nodes into the store. ``changes`` returns the changes of the
-    store; None if another provider answers.
+    ``filler`` fills partitions without calls; None if answers are requested over HTTP. ``transfers`` returns the
+    store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the user's own store;
+    None if another provider answers.
     """
 
-    engine: DirectEngine | None = None
+    filler: Filler | None = None
     transfers: ReadTransfers = lambda: None
-    import_day: Callable[[str, str], DayReport] | None = None
     changes: Callable[[], StoreChanges | None] = lambda: None
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """A provider in this process. ``watching`` returns the settings with the tokens that it has, if they name none.
+
+    ``endpoint`` starts it at its first call. ``store`` may have transfers although another provider answers.
+    """
+
+    watching: Callable[[], Settings]
+    endpoint: Callable[[], Endpoint]
+    store: OwnStore
 
 
 class Workspace:
@@ -111,8 +130,7 @@ class Workspace:
         self._endpoint = endpoint
         self.now = now
         store = store or OwnStore()
-        self.engine, self.import_day, self._transfers = store.engine, store.import_day, store.transfers
-        self._changes = store.changes
+        self.filler, self._transfers, self._changes = store.filler, store.transfers, store.changes
         self._lake, self._archive = lake, archive
         self._warehouse = warehouse or settings.warehouse
         self._observers: list[Callable[[Any], None]] = []
@@ -259,6 +277,42 @@ class Workspace:
                 )
 
 
+def make_workspace(settings: Settings, lake: Lake | None = None, warehouse: Path | None = None) -> Workspace:
+    """Return the workspace of the settings.
+
+    Its provider is the one at ``provider.url``; without a URL, the part ``source``, in this process. ``lake`` and the
+    file ``warehouse`` replace those of the settings.
+    """
+    local = _local_source(settings)
+    if settings.provider.url is not None or local is None:
+        return Workspace(
+            settings, lambda: _remote(settings), store=local.store if local else None, lake=lake, warehouse=warehouse
+        )
+    return Workspace(local.watching(), local.endpoint, store=local.store, lake=lake, warehouse=warehouse)
+
+
+def reading_workspace(settings: Settings) -> Workspace:
+    """Return a workspace for commands that only read the home folder: no provider starts, and the watchlist stays."""
+    local = _local_source(settings)
+    return Workspace(settings, lambda: _remote(settings), store=local.store if local else None)
+
+
+def _local_source(settings: Settings) -> LocalSource | None:
+    return next((source(settings) for source in parts("source")), None)
+
+
+def _remote(settings: Settings) -> Endpoint:
+    url, key = settings.provider.url, settings.key()
+    if url is None:
+        raise SettingsError("provider.url is not set; set HOLDERLAKE_PROVIDER__URL, or provider.url in holderlake.toml")
+    if key is None:
+        raise SettingsError(
+            "provider.url is set, but no API key; set HOLDERLAKE_API_KEY, or set HOLDERLAKE_API_KEY_FILE to the path "
+            "of a file with the key"
+        )
+    return Endpoint(url, key, url.rstrip("/"))
+
+
 def state_of(settings: Settings, file: Path) -> Where:
     """Return the place of a part of the state: a SQLite ``file`` of the home, or the PostgreSQL that hosts share."""
     state_settings = settings.state
@@ -268,32 +322,25 @@ def state_of(settings: Settings, file: Path) -> Where:
 
 
 def open_lake(settings: Settings) -> Lake:
-    """Open the lake of the settings: in the home folder, or in a bucket."""
-    url = settings.lake.url
-    if url is None:
-        return Lake(settings.lake_folder)
-    objects = open_objects(url, settings.lake.endpoint, settings.lake.region)
-    folder = settings.bucket_folder(url)
-    return Lake(folder, BucketStorage(objects, folder, settings.lake.cache_bytes, _may_be_old(settings, objects)))
+    """Open the lake of the settings: in the home folder, or at ``lake.url``."""
+    return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().lake_of(settings)
 
 
 def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
-    """Open the archive of the settings: in the home folder, or in the bucket of the lake."""
-    storage = lake.storage
-    if not isinstance(storage, BucketStorage):
-        return AnswerArchive(settings.archive)
-    objects = Below(storage.objects, ARCHIVE)
-    return AnswerArchive(storage.folder / "archive", objects, _may_be_old(settings, storage.objects), storage.records)
+    """Open the archive of the settings: in the home folder, or next to a lake elsewhere."""
+    return AnswerArchive(settings.archive) if lake.is_local else _bucket().archive_of(settings, lake)
 
 
-def _may_be_old(settings: Settings, objects: Objects) -> Callable[[], bool]:
-    """Return a function that raises ``LakeError`` if this home may not write to the bucket.
+def local_lake(settings: Settings) -> Lake:
+    """Return the lake of the settings, or an up-to-date copy in a folder if it lies elsewhere."""
+    return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().copy_of(settings)
 
-    Its result is True if another host may have written to the bucket since the call before.
-    """
-    if settings.state.url is not None:
-        return lambda: True  # the hosts share one ledger, which grants the claims of answers
-    return WriterLease(objects, settings.bucket_folder(settings.lake.url or "")).hold
+
+def _bucket() -> Any:
+    """Return the part ``bucket``: a module that opens the lake and the archive at ``lake.url``."""
+    if not parts("bucket"):
+        raise SettingsError("lake.url is set, but no part opens buckets: remove lake.url")
+    return parts("bucket")[0]
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Operations: everything that keeps a pipeline healthy for years.
 
-Plans of backfills, healing, maintenance of a home, ``doctor``, metrics and alerts. It may import all rooms except the
-command line, which is the only room that imports it, besides the Dagster layer of the application.
+Plans of backfills, healing, followers of a chain's head, maintenance of a home, ``doctor``, metrics, alerts, and
+Dagster's history. ``dagster`` adds their jobs and sensors to the application.
+
+This room may import the core, the engine, sources, the presentation and scale. Only the command line imports it.
 """

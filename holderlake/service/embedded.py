@@ -1,6 +1,7 @@
 """The provider in this process: a service on the loopback interface over the sample world or the user's own store.
 
-The pipeline uses the service's ``Endpoint`` like any other provider.
+The pipeline uses the service's ``Endpoint`` like any other provider. Unless the settings forbid it, the pipeline gets
+the ``StoreEngine`` over the same store too, which computes many answers without HTTP.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from pydantic import SecretStr
 from holderlake.core.contract.prices import CREDIT
 from holderlake.core.lake.lake import SAMPLE_PROVIDER
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.workspace import Endpoint
-from holderlake.sources.sample_world import sample_store, world_version
-from holderlake.sources.store import engine_rules, open_store, own_store_id
+from holderlake.core.workspace import Endpoint, LocalSource, OwnStore
+from holderlake.sources.sample_world import sample_store, with_sample_watchlist, world_version
+from holderlake.sources.store import engine_rules, open_store, own_store_id, stored_transfers
 
 if TYPE_CHECKING:
     from holderlake.core.contract.rules import Rules
+    from holderlake.core.warehouse.transfers import StoredTransfers
+    from holderlake.engine.direct import StoreEngine
     from holderlake.engine.store.store import Store
 
 _ALLOWANCE: Final = 10_000_000_000 * CREDIT
@@ -99,3 +102,40 @@ def serve_locally(local: LocalProvider) -> Endpoint:
     running.callback(keys.revoke, secret.split("_")[1])
     service = running.enter_context(BackgroundService(store, keys))
     return Endpoint(service.base_url, SecretStr(secret), local.provider_id)
+
+
+def local_source(settings: Settings) -> LocalSource:
+    """Return the provider in this process that the settings select, with the user's own store."""
+    return LocalSource(
+        watching=lambda: with_sample_watchlist(settings) if settings.provider.local == "sample" else settings,
+        endpoint=lambda: serve_locally(local_provider(settings)),
+        store=OwnStore(_engine(settings), lambda: _transfers(settings), lambda: _changes(settings)),
+    )
+
+
+def _engine(settings: Settings) -> StoreEngine | None:
+    """Return the local engine of a provider in this process; None if the settings require HTTP."""
+    from holderlake.engine.direct import StoreEngine
+
+    if settings.provider.url or not settings.provider.direct:
+        return None
+    return StoreEngine(lambda: opened_store(local_provider(settings)), lambda: local_provider(settings).provider_id)
+
+
+def _transfers(settings: Settings) -> StoredTransfers | None:
+    """Return the transfers of the user's own store.
+
+    If there is none, and the sample world is the provider, they are those of the sample world.
+    """
+    is_sample = settings.provider.url is None and settings.provider.local == "sample"
+    if is_sample and not settings.engine_store.exists():
+        built = (settings.home / "sample-world").glob("engine-*")
+        newest = max(built, key=lambda folder: folder.stat().st_mtime, default=None)
+        return stored_transfers(newest) if newest else None
+    return stored_transfers(settings.engine_store)
+
+
+def _changes(settings: Settings) -> Store | None:
+    """Return the user's own store, opened with the rules of the settings, if it is the provider and exists."""
+    is_provider = settings.provider.is_own_store and settings.engine_store.exists()
+    return opened_store(local_provider(settings)) if is_provider else None

@@ -9,7 +9,7 @@ from dagster import AssetSpec, Definitions
 
 from holderlake.core.settings import Settings
 from holderlake.dagster import definitions
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 
 
 def described(defs: Definitions) -> dict[str, object]:
@@ -36,14 +36,14 @@ def test_a_checkout_declares_what_the_package_declares_by_default(
 ) -> None:
     settings = Settings.model_validate({"home": tmp_path, "sources": {"rpc": chains}})
     monkeypatch.setattr(definitions, "load_settings", lambda: settings)
-    monkeypatch.setattr("pipelines.definitions.load_settings", lambda: settings)
+    monkeypatch.setattr("holderlake.pipelines.definitions.load_settings", lambda: settings)
     assert described(build_defs()) == described(definitions.application())
 
 
 def test_commands_run_the_definitions_of_the_checkout() -> None:
-    assert definitions.definitions_module() == "pipelines.definitions"
+    assert definitions.definitions_module() == "holderlake.pipelines.definitions"
 
 
 def test_an_installed_package_runs_its_own_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions.holderlake, "__file__", str(tmp_path / "site-packages" / "holderlake" / "x.py"))
-    assert definitions.definitions_module() == "holderlake.dagster.definitions"
+    assert definitions.definitions_module() == "holderlake.pipelines.definitions"

@@ -10,17 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetSelection, Definitions, define_asset_job
 
+from holderlake.assets import STREAMS
+from holderlake.assets.checks import evaluate, files_with_wrong_counts, lost_rows, new_fields, odd_rows
+from holderlake.assets.fetched import stream_asset
+from holderlake.assets.freshness import freshness_checks
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.core.contract.times import utc_now
 from holderlake.core.ingest.stream import Stream
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.lake.lake import SIDE_TABLES, Lake, PartitionUpdate
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.assets import stream_asset
-from holderlake.dagster.checks import evaluate, files_with_wrong_counts, freshness_checks, odd_rows
-from holderlake.dagster.checks.streams import lost_rows, new_fields
 from holderlake.operations.healing.expected import record_tick
 from tests.core.contract.answers import holder
 from tests.core.provider.misbehaving import answer, scripted

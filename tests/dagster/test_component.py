@@ -26,11 +26,11 @@ from dagster import (
     op,
 )
 
+from holderlake.core.dagster.processes import process_lock
 from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.dagster import HolderlakeComponent
-from holderlake.dagster.processes import process_lock
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.healing.expected import expected
 from holderlake.operations.healing.paused import pausing

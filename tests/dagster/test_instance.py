@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
-from holderlake.dagster.event_log import FastEventLogStorage
-from holderlake.dagster.instance import dagster_instance, prepare_dagster_home
+from holderlake.operations.history.event_log import FastEventLogStorage
+from holderlake.operations.history.instance import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
 HOLDERS = AssetKey("holders")
@@ -51,11 +51,12 @@ def test_a_storage_that_the_user_chose_is_used(tmp_path: Path) -> None:
 def test_definitions_load_without_key_store_and_private_modules(tmp_path: Path) -> None:
     script = """
 import resource, sys
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 build_defs().get_repository_def()
 usage = resource.getrusage(resource.RUSAGE_SELF)
 assert usage.ru_utime + usage.ru_stime < 5, usage
-assert not [name for name in sys.modules if name.startswith(("holderlake.engine.", "holderlake.dagster.event_log"))]
+private = ("holderlake.engine.", "holderlake.operations.history.event_log")
+assert not [name for name in sys.modules if name.startswith(private)]
 """
     settings = {"HOLDERLAKE_API_KEY_FILE": str(tmp_path / "missing"), "HOLDERLAKE_PROVIDER__URL": "http://127.0.0.1:1"}
     ended = subprocess.run(
@@ -96,7 +97,7 @@ def test_only_the_fast_event_log_uses_private_modules_of_dagster() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "from dagster._" in path.read_text() or "import dagster._" in path.read_text()
     }
-    assert found == {"holderlake/dagster/event_log.py"}
+    assert found == {"holderlake/operations/history/event_log.py"}
 
 
 def test_an_existing_dagster_home_is_used_with_its_own_settings(

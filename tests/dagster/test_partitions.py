@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from dagster import AssetKey, MultiPartitionsDefinition
 
+from holderlake.core.dagster.partitions import DAY, first_day
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings import Settings
-from holderlake.dagster.partitions import DAY, first_day
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.lakes import write_holders
 
 TODAY = date(2026, 11, 26)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, build_sensor_context
 
-from holderlake.dagster.failures import ERROR_TAG
-from holderlake.dagster.processes import PROCESS_GONE, end_run, process_lock, runs_without_process
-from pipelines.definitions import build_defs
+from holderlake.core.dagster.failures import ERROR_TAG
+from holderlake.core.dagster.processes import PROCESS_GONE, end_run, process_lock, runs_without_process
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 from tests.processes import DEVNULL, PIPE, Process, start
 
@@ -23,8 +23,8 @@ SLEEPER = """
 import sys, time
 from pathlib import Path
 from dagster import job, op
-from holderlake.dagster.processes import process_lock
-from holderlake.dagster.instance import dagster_instance
+from holderlake.core.dagster.processes import process_lock
+from holderlake.operations.history.instance import dagster_instance
 
 @op
 def sleep():

@@ -11,8 +11,8 @@ import pytest
 from holderlake.core.provider.ledger.entries import Reserve
 from holderlake.core.settings import load_settings
 from holderlake.core.workspace import Workspace
-from holderlake.workspaces import make_workspace as workspace_of_command
-from resources.definitions import all_resources
+from holderlake.core.workspace import make_workspace as workspace_of_command
+from holderlake.resources.workspace import all_resources
 from tests.lakes import write_holders
 
 _CALL = Reserve("run", "map", "eth/0xaa", 2500, None)

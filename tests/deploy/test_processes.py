@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 SETTINGS: Final = ROOT / "deploy" / "dagster"
 TOKEN: Final = "0x6e292a54492fcbc538ad4ccd9429d76f4847531e"
-WITHOUT_OUR_EVENT_LOG: Final = "import sys; sys.modules['holderlake.dagster.event_log'] = None"
+WITHOUT_OUR_EVENT_LOG: Final = "import sys; sys.modules['holderlake.operations.history.event_log'] = None"
 """A sitecustomize.py that makes importing the only module with a private class of Dagster fail."""
 
 LAUNCH: Final = """
@@ -178,7 +178,7 @@ def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
             )
             running.callback(end, process)
 
-        location = ("-m", "holderlake.dagster.definitions", "--location-name", "holderlake")
+        location = ("-m", "holderlake.pipelines.definitions", "--location-name", "holderlake")
         start("code", "dagster", "code-server", "start", "-h", "127.0.0.1", "-p", str(code), *location)
         wait_until(lambda: "Started Dagster code proxy server" in (folder / "code.out").read_text())
         start("daemon", "dagster-daemon", "run")

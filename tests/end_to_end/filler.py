@@ -15,18 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.chains import CHAINS
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.subgraphs import SUBGRAPHS
+from holderlake.assets.tokens import TOKENS
 from holderlake.core.ingest.run import ingest
 from holderlake.core.ingest.stream import IngestContext
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.chains import CHAINS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.provider.errors import BudgetExceeded
 from holderlake.core.settings import load_settings
-from holderlake.core.workspace import Workspace
-from holderlake.workspaces import make_workspace
+from holderlake.core.workspace import Workspace, make_workspace
 
 STREAMS = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
 ROOMS = ("archive", "lake", "warehouse")

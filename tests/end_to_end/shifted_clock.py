@@ -59,7 +59,7 @@ def watch():
 def get_context(method=None):
     context = _context("forkserver" if method == "spawn" else method)
     if method == "spawn":
-        context.set_forkserver_preload(["dagster._cli", "dagster._grpc.impl", "pipelines.definitions"])
+        context.set_forkserver_preload(["dagster._cli", "dagster._grpc.impl", "holderlake.pipelines.definitions"])
     return context
 
 time.sleep = lambda seconds: wait(threading.Event(), seconds) and None

@@ -22,7 +22,7 @@ from typing import Final
 
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
-from holderlake.dagster.instance import prepare_dagster_home
+from holderlake.operations.history.instance import prepare_dagster_home
 from holderlake.service.billing.keys import KeyStore
 from holderlake.sources.sample_world import sample_store
 from tests.end_to_end.shifted_clock import ShiftedClock
@@ -186,7 +186,7 @@ class Host:
 
     def _commands(self) -> Mapping[str, Sequence[str]]:
         address = ("127.0.0.1", str(self.ports["code"]))
-        code = ("-m", "pipelines.definitions", "--location-name", "holderlake")
+        code = ("-m", "holderlake.pipelines.definitions", "--location-name", "holderlake")
         return {
             "service": ("holderlake", "serve", "--sample", "--port", str(self.ports["service"]), "--log", "off"),
             "code": (

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import SecretStr
 
+from holderlake.assets.chains import listed
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.tokens import TOKENS
 from holderlake.cli.import_files import Reading, import_paths
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.ingest.run import ingest
 from holderlake.core.ingest.stream import IngestContext, PartitionResult, Stream
-from holderlake.core.ingest.streams.chains import listed
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
 from holderlake.core.settings import Settings

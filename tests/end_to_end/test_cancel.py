@@ -24,7 +24,7 @@ from dagster_graphql import DagsterGraphQLClient
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.dagster.instance import dagster_instance
+from holderlake.operations.history.instance import dagster_instance
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider
 from tests.processes import wait_until
 

@@ -25,7 +25,7 @@ from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.warehouse import Warehouse
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.commands import holderlake
 from tests.end_to_end.recounts import RECOUNTS, Files
 from tests.processes import HOLDERLAKE, Ended, run

@@ -14,7 +14,7 @@ import pytest
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from holderlake.sources.nodes.followers import followers
+from holderlake.operations.follow.followers import followers
 from holderlake.sources.rpc.undone import read_undone
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to

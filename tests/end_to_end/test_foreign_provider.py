@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.chains import CHAINS
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.subgraphs import SUBGRAPHS
+from holderlake.assets.tokens import TOKENS
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.core.contract.times import from_unix
 from holderlake.core.decoding.answers import PARTIAL
 from holderlake.core.ingest.stream import Stream
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.chains import CHAINS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
 from tests.amounts import exact_amount

@@ -22,16 +22,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.outcome import Outcome
 from holderlake.core.contract.times import from_unix, to_unix
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.dagster.runs import RunOptions, ingest_run
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import CreditsExhausted, ProviderError, TransientError
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.dagster.runs import RunOptions, ingest_run
 from holderlake.errors import RunFailed, SomeFailed
 from holderlake.operations.maintenance.retry import Failure, failures, retry
 from tests.core.provider.misbehaving import Step, error, scripted

@@ -18,29 +18,28 @@ from dagster import AssetKey
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.cli.main import app
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.requests import HoldersOptions
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import from_unix
 from holderlake.core.ingest import bulk, partition
-from holderlake.core.ingest.engine import BulkResult
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.lake.lake import FAILURES, Lake
 from holderlake.core.settings import SettingsError, load_settings
 from holderlake.core.settings.sections.provider import ProviderSettings
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.instance import dagster_instance
-from holderlake.engine.direct import StoreEngine
+from holderlake.core.workspace import make_workspace as make_workspace_of
+from holderlake.engine.direct import BulkResult, StoreEngine
 from holderlake.engine.store.store import Store
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import sentences
+from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.maintenance.rebuild import rebuild, survey
 from holderlake.operations.maintenance.retry import failures, retry
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.workspaces import make_workspace as make_workspace_of
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
 from tests.processes import run
@@ -77,7 +76,7 @@ def make_direct(sample_service: Any, make_workspace: MakeWorkspace) -> MakeWorks
 
     def make(store: Store | None = None, **settings: Any) -> Workspace:
         workspace = make_workspace(base_url=UNUSED_URL, **settings)
-        workspace.engine = StoreEngine(lambda: store or sample_service.store, lambda: "sample")
+        workspace.filler = StoreEngine(lambda: store or sample_service.store, lambda: "sample")
         return workspace
 
     return make
@@ -181,7 +180,7 @@ def test_partitions_are_written_in_order_with_small_passes(
 ) -> None:
     passes: list[tuple[int, int]] = []
     workspace = make_direct()
-    engine = workspace.engine
+    engine = workspace.filler
     assert engine is not None
     holders = engine.holders
 

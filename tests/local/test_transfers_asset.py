@@ -15,11 +15,10 @@ from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_contex
 
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
-from holderlake.core.workspace import Workspace
+from holderlake.core.workspace import Workspace, make_workspace
 from holderlake.engine.store.store import Store
 from holderlake.operations.healing.expected import record_transfers_tick
-from holderlake.workspaces import make_workspace
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import FIRST_TIME, TOKEN, Fault, MadeUpChain, ScriptedNode
 from tests.commands import holderlake

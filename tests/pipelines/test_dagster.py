@@ -27,18 +27,18 @@ from dagster import (
 )
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
+from holderlake.assets.chains import CHAINS
+from holderlake.cli.launch import fill, ingest_day
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
-from holderlake.core.ingest.streams.chains import CHAINS
+from holderlake.core.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.settings.sections.schedule import Schedule
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.event_log import FastEventLogStorage
-from holderlake.dagster.launch import fill, ingest_day
-from holderlake.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
-from holderlake.dagster.schedules import due_days
 from holderlake.errors import RunFailed
-from pipelines.definitions import build_defs
+from holderlake.operations.history.event_log import FastEventLogStorage
+from holderlake.pipelines.definitions import build_defs
+from holderlake.pipelines.schedules import due_days
 from tests.filling import MakeWorkspace
 from tests.filling import fill as fill_partition
 from tests.real import missing

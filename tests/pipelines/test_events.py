@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterInstance, MultiPartitionsDefinition
 
+from holderlake.cli.launch import fill
 from holderlake.core.contract.tables import TABLES
+from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.launch import fill
-from holderlake.dagster.partitions import partition_key
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from holderlake.assets.holders import HOLDERS
 from holderlake.cli.backfill import run_backfill
 from holderlake.cli.exit_codes import EXIT_CODES
+from holderlake.cli.launch import ingest_day
 from holderlake.cli.main import exit_code
-from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.core.lake.lake import PartitionUpdate
 from holderlake.core.provider.errors import InvalidKey
 from holderlake.core.settings import SettingsError
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.instance import dagster_instance
-from holderlake.dagster.launch import ingest_day
 from holderlake.errors import RunFailed, SomeFailed
+from holderlake.operations.history.instance import dagster_instance
 from tests import commands
 from tests.filling import MakeWorkspace, fill
 from tests.processes import Ended

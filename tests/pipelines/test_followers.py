@@ -19,8 +19,8 @@ from dagster import (
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.sources.nodes.followers import followers
-from pipelines.definitions import build_defs
+from holderlake.operations.follow.followers import followers
+from holderlake.pipelines.definitions import build_defs
 from tests.chain.anvil import Anvil, call
 
 pytestmark = pytest.mark.integration

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from holderlake.cli.launch import ingest_day
 from holderlake.cli.main import app
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
-from holderlake.dagster.launch import ingest_day
-from holderlake.dagster.plots import plots
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.presentation import console
+from holderlake.presentation.export.asset_plots import plots
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from tests.filling import MakeWorkspace

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
-from holderlake.dagster.backfill import BackfillConfig, with_instants
-from pipelines.definitions import build_defs
+from holderlake.operations.backfill.job import BackfillConfig, with_instants
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 
 GRID = {"from": "2026-05-01", "to": "2026-06-05", "every": "1mo"}

@@ -10,10 +10,10 @@ from dagster import AssetKey, DagsterInstance, SkipReason, build_sensor_context
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
+from holderlake.cli.launch import fill, ingest_day
+from holderlake.core.dagster.versions import watch
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.launch import fill, ingest_day
-from holderlake.dagster.versions import watch
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 
 pytestmark = pytest.mark.integration

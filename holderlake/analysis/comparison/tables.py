@@ -1,6 +1,7 @@
 """The table ``comparisons``: differences between two homes that ``holderlake compare --keep`` found.
 
-Each pair of homes has one Parquet file in the folder ``comparisons`` next to the warehouse; a load copies their rows.
+Each pair of homes has one Parquet file in the folder ``comparisons`` next to the warehouse; a load of the warehouse
+copies their rows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,6 +18,8 @@ from holderlake.core.contract.tables import INSTANT_TYPE, Table, column
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.core.storage.parquet import parquet_fault
 
+REMEDY: Final = "'holderlake home rebuild --damaged' moves it away; 'holderlake compare --keep' makes it again"
+"""How a damaged file of the table is repaired."""
 TABLE: Final = Table(
     "comparisons",
     "a difference between two sources about a token at an instant, or equal, if there is none",
@@ -50,11 +52,6 @@ TABLE: Final = Table(
 )
 
 
-def folder_of(warehouse: Path) -> Path:
-    """Return the folder of the comparisons of a warehouse's file."""
-    return warehouse.with_name("comparisons")
-
-
 def keep(folder: Path, homes: tuple[Path, Path], rows: pa.Table, compared_at: datetime) -> Path:
     """Write the rows of one comparison, in place of the last one of the same two homes. Return the file.
 
@@ -84,18 +81,3 @@ def _source_names(folder: Path, own_path: Path) -> set[tuple[str, str]]:
     other_files = (path for path in folder.glob("*.parquet") if path != own_path and not parquet_fault(path))
     firsts = [pq.read_table(path, columns=["source_a", "source_b"]).slice(0, 1) for path in other_files]
     return {(row["source_a"], row["source_b"]) for rows in firsts for row in rows.to_pylist()}
-
-
-def version(folder: Path) -> str | None:
-    """Return a text that changes with the files of a folder; None if there is none."""
-    files = sorted(folder.glob("*.parquet"))
-    return " ".join(f"{path.name} {path.stat().st_mtime_ns}" for path in files) or None
-
-
-def refresh(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Replace the rows of the table by those of the folder's files."""
-    connection.execute("DELETE FROM comparisons")
-    for path in sorted(folder.glob("*.parquet")):
-        connection.register("kept", pq.read_table(path, schema=TABLE.schema, page_checksum_verification=True))
-        connection.execute("INSERT INTO comparisons BY NAME SELECT * RENAME (as_of AS timestamp) FROM kept")
-        connection.unregister("kept")

@@ -28,8 +28,6 @@ from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.batches import Batches
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
-from holderlake.scale.bucket.objects import Objects
-from holderlake.scale.bucket.segments import BucketSegments
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
@@ -105,7 +103,7 @@ class StoredAnswer:
 class AnswerArchive:
     """The archive in the folder ``root``, for any number of threads and processes.
 
-    ``name`` is its folder or URL. If it lies in a bucket (``objects``), ``root`` is the folder of this host's index.
+    ``name`` is its folder or URL. If its ``segments`` are elsewhere, ``root`` is the folder of this host's index.
     ``may_be_old`` is called before each paid call of a provider. It returns True if another host may have archived
     answers since it was last called, and raises ``LakeError`` if this host may not write. ``other_records`` returns the
     commit records that a lake in a bucket keeps in its manifests.
@@ -114,22 +112,18 @@ class AnswerArchive:
     def __init__(
         self,
         root: Path | str,
-        objects: Objects | None = None,
+        segments: Segments | None = None,
         may_be_old: Callable[[], bool] = lambda: True,
         other_records: OtherRecords = lambda place: (),
     ) -> None:
         self.root = Path(root)
         self.other_records = other_records
-        self.name = str(root) if objects is None else objects.url
-        self._shared = None if objects is None else BucketSegments(self.root, objects)
-        self._segments = self._shared or Segments(self.root)
+        self.is_local = segments is None
+        """True if the answers lie in the folder ``root``."""
+        self._segments = segments or Segments(self.root)
+        self.name = self._segments.name
         self._may_be_old = may_be_old
         self._refreshes: WeakKeyDictionary[AbstractEventLoop, Batches[None, None]] = WeakKeyDictionary()
-
-    @property
-    def is_local(self) -> bool:
-        """True if the answers lie in the folder ``root``."""
-        return self._shared is None
 
     def check_format(self) -> None:
         """Raise ``DatabaseError`` for an archive of another format than this version reads."""
@@ -183,7 +177,7 @@ class AnswerArchive:
         """
         place = self._segments.find(key)
         answer = self._at(place) if place and _is_since(place, since) else None
-        if answer is None and place is not None and self._shared is not None:  # another host has moved it
+        if answer is None and place is not None and not self.is_local:  # another host has moved it
             place = self._segments.find(key)
             answer = self._at(place) if place and _is_since(place, since) else None
         return answer
@@ -199,7 +193,7 @@ class AnswerArchive:
         If the archive is in a bucket, this first adds the latest segments of other hosts to this host's index.
         Concurrent callers of an event loop share this step.
         """
-        if self._shared is not None and self._may_be_old():
+        if not self.is_local and self._may_be_old():
             loop = asyncio.get_running_loop()
             if loop not in self._refreshes:
                 self._refreshes[loop] = Batches(self._refresh, None)
@@ -207,8 +201,7 @@ class AnswerArchive:
         return self.holds(key, since)
 
     def _refresh(self, callers: Sequence[None]) -> Sequence[None]:
-        if self._shared is not None:
-            self._shared.refresh()
+        self._segments.refresh()
         return callers
 
     def held(self, keys: Sequence[str], since: datetime | None = None) -> set[str]:
@@ -248,7 +241,7 @@ class AnswerArchive:
 
     def copy_from(self, local_archive: AnswerArchive) -> int:
         """Copy the segments of ``local_archive`` that this archive in a bucket lacks. Return their number."""
-        return self._shared.copy_from(local_archive._segments) if self._shared is not None else 0
+        return self._segments.copy_from(local_archive._segments)
 
     def newest_day(self) -> str | None:
         """Return the day (YYYY-MM-DD, UTC) on which the newest answer was fetched; None in an empty archive."""
@@ -266,8 +259,7 @@ class AnswerArchive:
         except (DamagedPiece, KeyError, ValueError, TypeError) as error:
             self._set_aside(place, error)
         except FileNotFoundError:
-            if self._shared is not None:
-                self._shared.refresh(all_segments=True)
+            self._segments.refresh(all_segments=True)
             if place in self._segments.all_of(place.name):
                 _log.warning(
                     "the archived answer %s is lost: %s is missing. The answer is paid again when it is needed",

@@ -132,7 +132,15 @@ class Segments:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.name = str(root)
         self._inode: int | None = None
+
+    def refresh(self, *, all_segments: bool = False) -> None:
+        """Learn of the segments that other hosts have written elsewhere. A folder has its own only."""
+
+    def copy_from(self, folder_segments: Segments) -> int:
+        """Copy the segments that this place elsewhere lacks, and return their number. A folder lacks none."""
+        return 0
 
     def _write(self, frames: Sequence[bytes], entries: Sequence[Entry]) -> str:
         """Write compressed pieces (``frames``) to a new segment, and return its name.

@@ -256,3 +256,8 @@ def _leniently(decode: Callable[[], Decoded]) -> Decoded:
         raise
     except _DECODE_ERRORS as error:
         raise MalformedAnswer(f"the answer has a value that does not fit its column: {error}") from error
+
+
+def chain_ids(raw: bytes, fetched_at: datetime) -> list[str]:
+    """Return the ids of the chains in the bytes of an answer. Raises ``MalformedAnswer`` if it cannot be decoded."""
+    return [str(chain) for chain in chain_rows([raw], None, (), fetched_at).tables["chains"]["chain"].to_pylist()]

@@ -18,9 +18,8 @@ from itertools import islice
 from typing import Final
 
 from holderlake.core.contract.times import check_passed
-from holderlake.core.ingest.bulk import ingest_bulk
 from holderlake.core.ingest.partition import ANSWERS_AT_ONCE, fetch_partition, gather_until_stopped, worst
-from holderlake.core.ingest.stream import IngestContext, Partition, PartitionResult, Stream, engine_for, partition_of
+from holderlake.core.ingest.stream import IngestContext, Partition, PartitionResult, Stream, filler_of, partition_of
 from holderlake.core.provider.errors import PermanentError, TransientError
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.settings import SettingsError
@@ -51,7 +50,7 @@ async def ingest(
     """Fetch and commit a stream's partitions of a chain, and return the result of each finished one.
 
     ``instants`` are UTC. ``only`` names the tokens to consider (None: all). ``on_result`` is called with each result.
-    If the local engine can compute the stream, no request is sent. Finished partitions stay in the lake after an error.
+    If a filler can compute the stream, no request is sent. Finished partitions stay in the lake after an error.
 
     Raises the errors that stop a run (a wrong key, exhausted credits, a ceiling). Raises ``TransientError`` if no
     partition got an answer, or if 16 consecutive partitions got none. If fewer got none, their results are left out.
@@ -59,10 +58,10 @@ async def ingest(
     """
     instants = list(dict.fromkeys(instants))
     _check_passed(context, instants)
-    engine = engine_for(context.workspace, stream)
-    if engine is not None:
+    filler = filler_of(context.workspace, stream)
+    if filler is not None:
         partitions = [partition_of(context.workspace, chain, as_of) for as_of in instants]
-        return await ingest_bulk(context, engine, stream, partitions, only, on_result)
+        return await filler.fill(context, stream, partitions, only, on_result)
     limit = asyncio.Semaphore(_partitions_at_once(context, stream, chain, only))
     outages: list[TransientError] = []  # since the last partition that got an answer
 
@@ -99,11 +98,11 @@ async def ingest_partition(
     Raises ``TransientError`` if no subject got an answer, and ``InstantAhead`` for an instant in the future.
     """
     _check_passed(context, [partition.as_of])
-    engine = engine_for(context.workspace, stream)
-    if engine is None:
+    filler = filler_of(context.workspace, stream)
+    if filler is None:
         return await fetch_partition(context, stream, partition, only)
-    (result,) = await ingest_bulk(context, engine, stream, [partition], only)
-    return result
+    results: list[PartitionResult] = await filler.fill(context, stream, [partition], only)
+    return results[0]
 
 
 def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:

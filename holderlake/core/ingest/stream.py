@@ -1,8 +1,7 @@
 """Types that all streams share, and the selection of the subjects that a partition lacks.
 
 A stream describes one family of tables as data and pure functions: its tables, its subjects (tokens, address sets, …),
-the requests for some subjects, and the decoding of their answers. Fetching and committing belong to ``partition`` and
-``bulk``.
+the requests for some subjects, and the decoding of their answers. Fetching and committing belong to ``partition``.
 """
 
 from __future__ import annotations
@@ -15,20 +14,18 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from holderlake.core.archive.archive import as_of_text
+from holderlake.core.contract.chains import normalise_address
 from holderlake.core.contract.requests import Request
 from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.contract.times import partition_text, to_unix, utc_now
 from holderlake.core.ingest.decode_queue import Decode, DecodeQueue
-from holderlake.core.ingest.engine import BulkResult, DirectEngine
 from holderlake.core.lake.manifests import Manifest
 from holderlake.core.provider.fetcher import Provider, rules_text
 from holderlake.core.settings import Settings
-from holderlake.core.workspace import Workspace
+from holderlake.core.workspace import Filler, Workspace
 
 Options: TypeAlias = Mapping[str, Any]
 """Request options that change the content of an answer, by the name of their setting, for example ``limit``."""
-Compute: TypeAlias = Callable[[DirectEngine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
-"""Function (engine, settings, chain, subjects, instants) that computes rows with the local engine."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ class Stream:
     ``contains(tables, subject)``: whether the rows include the subject. If not, the subject failed.
     ``endpoint``: name of the endpoint of the requests. The key's plan must include it.
     ``together``: whether each subject has its own answer, and ``decode`` takes many answers at once.
-    ``compute``: computes many partitions with the local engine; None if it cannot.
     ``inputs``: tables of other streams that it reads, or that its plots read.
     ``options``: names of its request options. The section of the settings with the stream's name has their values.
     """
@@ -82,7 +78,6 @@ class Stream:
     endpoint: str
     contains: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
-    compute: Compute | None = None
     inputs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
@@ -158,8 +153,8 @@ class IngestContext:
         """Return the provider's current rules (thresholds for maps) as JSON; None if they are unknown."""
         if self.replay is not None:
             return self.replay.rules
-        engine = self.workspace.engine
-        return await self.provider.rules() if engine is None else rules_text(engine.rules)
+        filler = self.workspace.filler
+        return await self.provider.rules() if filler is None else rules_text(filler.rules)
 
     def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
         """Return the subjects that a partition lacks. ``only`` names the tokens to consider (None: all).
@@ -224,9 +219,16 @@ def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition
     return Partition(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
 
-def engine_for(workspace: Workspace, stream: Stream) -> DirectEngine | None:
-    """Return the workspace's local engine if it can compute the stream, else None."""
-    return workspace.engine if stream.compute is not None else None
+def filler_of(workspace: Workspace, stream: Stream) -> Filler | None:
+    """Return the part that fills the stream's partitions without calls; None if they are requested."""
+    filler = workspace.filler
+    return filler if filler is not None and stream.endpoint in filler.endpoints else None
+
+
+def watched_tokens(workspace: Workspace, partition: Partition) -> list[str]:
+    """Return the normalised addresses of the watchlist's tokens on the partition's chain, without duplicates."""
+    watched = workspace.settings.watchlist.get(partition.chain, [])
+    return list(dict.fromkeys(normalise_address(token) for token in watched))
 
 
 def missing(
@@ -256,3 +258,37 @@ def missing(
     elif manifest and not refresh and not again:
         subjects = [subject for subject in subjects if subject not in manifest.answered]
     return Missing(subjects, options)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A stream (``family``) that is not fetched, because of the settings or because the API key's plan excludes it.
+
+    ``reason`` is the setting or the provider's text. ``since`` is the time at which the provider refused the stream's
+    request. A backfill requests it again from the time ``until`` on. Both are naive UTC, None for a setting.
+    """
+
+    family: str
+    tables: tuple[str, ...]
+    reason: str
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stream as plain data."""
+        times = {name: f"{at.isoformat()}Z" for name, at in (("since", self.since), ("until", self.until)) if at}
+        return {"family": self.family, "tables": list(self.tables), "reason": self.reason, **times}
+
+    def __str__(self) -> str:
+        if self.since is None or self.until is None:
+            return f"Left out: {', '.join(self.tables)}. {self.reason}."
+        return (
+            f"Left out: {', '.join(self.tables)}. The key's plan does not include it: {self.reason} "
+            f"({self.since:%Y-%m-%d}). "
+            f"The next 'holderlake ingest' tries it again, backfills do so from {self.until:%Y-%m-%d} on."
+        )
+
+
+def left_out_by_settings(settings: Settings, family: str) -> str | None:
+    """Return the reason why the settings leave out a family of tables; None if they do not."""
+    return f"schedule.leave_out names {family}" if family in settings.schedule.leave_out else None

@@ -4,15 +4,13 @@
 commit separately, and none if there are no rows. Readers trust manifests only, which contain the rows, bytes and
 SHA-256 of each file. A partition with a file that does not match its manifest counts as missing, and is written again.
 
-The files are in a folder (``storage``) or in a bucket (``bucket_storage``).
+The files are in a folder; another storage may have them elsewhere (``storage``).
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
-import weakref
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -51,8 +49,6 @@ from holderlake.core.lake.rows import (
 from holderlake.core.lake.storage import PROVIDER, FolderStorage, Latest
 from holderlake.core.storage.layout import ANY_PARTITION, Place, table_name
 from holderlake.core.storage.names import BadName, chain_name, family_name
-from holderlake.scale.bucket.objects import open_objects
-from holderlake.scale.bucket.storage import CACHE_BYTES, BucketStorage
 
 __all__ = [
     "FAILURES",
@@ -79,14 +75,14 @@ class Lake:
     ``root`` is the folder of the lake; if the lake is in a bucket (``storage``), of the host's copies of its files.
     """
 
-    def __init__(self, root: Path, storage: FolderStorage | BucketStorage | None = None) -> None:
+    def __init__(self, root: Path, storage: FolderStorage | None = None) -> None:
         self.root = root
         self.storage = FolderStorage(root) if storage is None else storage
 
     @property
     def is_local(self) -> bool:
         """True if the lake lies in the folder ``root``."""
-        return isinstance(self.storage, FolderStorage)
+        return self.storage.is_local
 
     @property
     def provider(self) -> str | None:
@@ -442,25 +438,3 @@ def _timestamp(as_of: datetime) -> str:
     if as_of.tzinfo is not None or as_of.microsecond:
         raise LakeError(f"invalid as-of instant {as_of.isoformat()}: use UTC without a time zone, in whole seconds")
     return partition_text(as_of)
-
-
-def open_bucket(
-    url: str,
-    endpoint: str | None = None,
-    region: str | None = None,
-    secrets: Mapping[str, str] | None = None,
-    folder: Path | None = None,
-    cache_bytes: int = CACHE_BYTES,
-) -> Lake:
-    """Open the lake in the bucket and folder of a URL such as ``s3://bucket/folder``.
-
-    Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
-    a server other than Amazon's. Copies of the files, at most about ``cache_bytes``, are in ``folder``, or in a
-    temporary folder.
-    """
-    objects = open_objects(url, endpoint, region, **(secrets or {}))
-    temporary = None if folder else tempfile.mkdtemp(prefix="holderlake-")
-    storage = BucketStorage(objects, folder or Path(temporary or ""), cache_bytes)
-    if temporary:
-        weakref.finalize(storage, shutil.rmtree, temporary, ignore_errors=True)
-    return Lake(storage.folder, storage)

@@ -1,4 +1,4 @@
-"""The storage of a lake's files in a folder of this host. ``bucket_storage`` has that in a bucket.
+"""The storage of a lake's files in a folder of this host.
 
 ``Lake`` merges, checks and commits rows; its storage reads and writes the files of its partitions.
 """
@@ -39,11 +39,12 @@ class Latest(NamedTuple):
 class FolderStorage:
     """The files of a lake in a folder of this host. ``name`` is the folder. ``commits`` has the steps of a commit.
 
-    ``keeps_records`` is True if commit records are kept in manifests, as in a bucket. ``BucketStorage`` has the same
-    methods.
+    ``keeps_records`` is True if commit records are kept in manifests, as in a bucket. Another storage is a
+    subclass with the same methods.
     """
 
     keeps_records = False
+    is_local = True
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,7 +1,7 @@
 """Parquet files next to the warehouse's file, from which it has some of its tables and views.
 
-Most can be made again: tokens, labels and balances of the store, and comparisons. Others are links to files of the
-user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
+Most can be made again: tokens, labels and balances of the store, and tables of other parts. Others are links to files of
+the user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
 """
 
 from __future__ import annotations
@@ -10,26 +10,60 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from holderlake.analysis.comparison.tables import folder_of
+import duckdb
+import pyarrow.parquet as pq
+
+from holderlake.core.contract.tables import Table
+from holderlake.core.parts import parts
 from holderlake.core.storage.parquet import parquet_fault
 from holderlake.core.warehouse.connections import transfers_folder
 
 REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again"
-OF_COMPARISON: Final = "'holderlake home rebuild --damaged' moves it away; 'holderlake compare --keep' makes it again"
 OF_STORE: Final = "'holderlake store verify' names the store's own file and how to repair it"
+
+
+def folder_of(warehouse: Path, table: str) -> Path:
+    """Return the folder next to a warehouse's file with the Parquet files of a part's table."""
+    return warehouse.with_name(table)
+
+
+def table_versions(warehouse: Path) -> dict[str, str | None]:
+    """Return, by name of a part's table, a text that changes with its files; None for a table without files."""
+    files = {
+        part.TABLE.name: sorted(folder_of(warehouse, part.TABLE.name).glob("*.parquet")) for part in parts("tables")
+    }
+    return {
+        name: " ".join(f"{path.name} {path.stat().st_mtime_ns}" for path in paths) or None
+        for name, paths in files.items()
+    }
+
+
+def refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Path, table: Table) -> None:
+    """Replace the rows of a part's table by those of its files."""
+    connection.execute(f"DELETE FROM {table.name}")
+    for path in sorted(folder_of(warehouse, table.name).glob("*.parquet")):
+        connection.register("kept", pq.read_table(path, schema=table.schema, page_checksum_verification=True))
+        connection.execute(f"INSERT INTO {table.name} BY NAME SELECT * RENAME (as_of AS timestamp) FROM kept")
+        connection.unregister("kept")
+
+
+def _remedies(warehouse: Path) -> dict[Path, str]:
+    """Return how a damaged file is repaired, by the folder of a part's table."""
+    return {folder_of(warehouse, part.TABLE.name): part.REMEDY for part in parts("tables")}
 
 
 def derived_files(warehouse: Path) -> list[Path]:
     """Return the Parquet files of the warehouse in the file ``warehouse``, without those that were moved away."""
     root = transfers_folder(warehouse)
     linked = (path for path in root.rglob("*.parquet") if not path.relative_to(root).parts[0].startswith("."))
-    return sorted([*linked, *folder_of(warehouse).glob("*.parquet")])
+    of_parts = (path for folder in _remedies(warehouse) for path in folder.glob("*.parquet"))
+    return sorted([*linked, *of_parts])
 
 
 def remedy(warehouse: Path, path: Path) -> str:
     """Return how a damaged derived file is repaired."""
-    if path.parent == folder_of(warehouse):
-        return OF_COMPARISON
+    if path.parent in (remedies := _remedies(warehouse)):
+        return remedies[path.parent]
     return OF_STORE if _is_of_store(path) else REMEDY
 
 
@@ -54,7 +88,7 @@ def set_aside(warehouse: Path) -> list[str]:
         if not path.exists():  # its folder was moved away
             continue
         messages.append(f"{path} is damaged ({reason}); {remedy(warehouse, path)}")
-        if path.parent == folder_of(warehouse):
+        if path.parent in _remedies(warehouse):
             path.rename(path.with_name(f"{path.name}.damaged-{uuid4().hex[:12]}"))
         elif _is_of_store(path):
             path.unlink()

@@ -17,11 +17,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from holderlake.analysis.comparison import tables as comparison_tables
 from holderlake.core.contract.tables import TABLES, Table
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.damage import Damage
 from holderlake.core.lake.lake import SIDE_TABLES, Lake
+from holderlake.core.parts import parts
 from holderlake.core.storage import layout
 from holderlake.core.warehouse import schema, spending, transfers
 from holderlake.core.warehouse.connections import UTC_SESSION
@@ -218,7 +218,8 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     # DuckDB reads the columns of all files for each table that a view names. So the views are created over empty
     # tables of the same columns, and these are replaced afterwards.
     yield from (
-        _view(root, table, is_empty=True) for table in (*TABLES.values(), spending.TABLE, comparison_tables.TABLE)
+        _view(root, table, is_empty=True)
+        for table in (*TABLES.values(), spending.TABLE, *(part.TABLE for part in parts("tables")))
     )
     yield transfers.views(own_folder)
     yield from (f"\n{statement}" for statement in schema.view_statements())

@@ -21,8 +21,8 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.analysis.comparison import tables as comparison_tables
 from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table, column
+from holderlake.core.parts import parts
 from holderlake.core.warehouse import spending, transfers
 
 FORMAT: Final = 1
@@ -145,7 +145,7 @@ OWN_TABLES: Final = {
             ("family", "chain", "as_of", "subject"),
         ),
         spending.TABLE,
-        comparison_tables.TABLE,
+        *(part.TABLE for part in parts("tables")),
     )
 }
 """Tables of the warehouse that the lake does not have. A load fills them from the manifests, the ledger and others."""

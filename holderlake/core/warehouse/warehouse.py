@@ -27,7 +27,6 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
-from holderlake.analysis.comparison import tables as comparison_tables
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.damage import damaged_files
 from holderlake.core.lake.lake import Lake
@@ -281,11 +280,11 @@ class Warehouse:
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
         transfers_path, ledger = self._stored_transfers(state), self._ledger()
-        compared = comparison_tables.folder_of(self.path)
+        tables = derived.table_versions(self.path)
         versions = {
             "transfers": transfers_path,
             "spending": spending.version(ledger) if ledger else None,
-            "comparisons": comparison_tables.version(compared),
+            **tables,
             "as_of_warning": str(self._as_of_warning),
         }
         if (
@@ -304,8 +303,9 @@ class Warehouse:
                 connection.execute(transfers.views(Path(transfers_path) if transfers_path else None))
                 if ledger:
                     spending.refresh(connection, ledger)
-                if versions["comparisons"] != state.installed.get("comparisons") or migrate:
-                    comparison_tables.refresh(connection, compared)
+                for name, version in tables.items():
+                    if version != state.installed.get(name) or migrate:
+                        derived.refresh_table(connection, self.path, schema.OWN_TABLES[name])
                 _note(connection, versions)
                 loading.load_all(connection, links, pending)
         return loading

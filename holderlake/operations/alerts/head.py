@@ -13,18 +13,18 @@ from typing import Final
 
 import duckdb
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.core.contract.requests import HoldersOptions, MapOptions
 from holderlake.core.contract.tables import TABLES, with_fetched_at
 from holderlake.core.contract.times import from_unix
-from holderlake.core.ingest.engine import DirectEngine
 from holderlake.core.ingest.partition import with_option_columns
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.provider.errors import NoHolders
 from holderlake.core.settings.cron import interval_of
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.connections import prepared
 from holderlake.core.workspace import Workspace
+from holderlake.engine.direct import StoreEngine
 from holderlake.operations.alerts.delivery import notify
 from holderlake.operations.alerts.notices import Notice, alert_undone
 from holderlake.operations.alerts.outbox import Outbox
@@ -39,9 +39,7 @@ class HeadAlerts:
     ``version`` returns a value that changes when transfers of the token with a given address are added or removed.
     """
 
-    def __init__(
-        self, workspace: Workspace, engine: DirectEngine, chain: str, version: Callable[[str], object]
-    ) -> None:
+    def __init__(self, workspace: Workspace, engine: StoreEngine, chain: str, version: Callable[[str], object]) -> None:
         settings = workspace.settings
         self._workspace, self._engine, self._chain, self._version = workspace, engine, chain, version
         self._rules = {name: rule for name, rule in settings.alerts.in_force.items() if rule.kind.is_of_head}

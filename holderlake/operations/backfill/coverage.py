@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holderlake.assets import STREAMS
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.holders import HOLDERS
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.models import ADDRESS_PATTERN, LONGEST_ADDRESS
 from holderlake.core.contract.times import partition_text
-from holderlake.core.ingest.stream import Options, Partition, Stream, partition_of
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.tokens import watched_tokens
+from holderlake.core.ingest.stream import Options, Partition, Stream, partition_of, watched_tokens
 from holderlake.core.lake.lake import Lake, Manifest
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace

@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from holderlake.assets import STREAMS
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.times import check_passed, partition_text, utc_now
-from holderlake.core.ingest.stream import Stream
-from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.ingest.stream import LeftOut, Stream
 from holderlake.core.provider.ledger.reports import Totals
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.coverage import Coverage, Gap, with_settings
 from holderlake.operations.backfill.forecast import Forecast, Funds, forecast
 from holderlake.operations.backfill.pricing import Bill, Size, known_refusals, price, sample_sizes
-from holderlake.operations.backfill.scope import LeftOut, streams_of, within_plan
+from holderlake.operations.backfill.scope import streams_of, within_plan
 from holderlake.operations.backfill.suggestions import Advice, Offer, advise
 
 _MOST_LOOK_UPS: Final = 1_000_000

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.prices import ADDRESS_METADATA
 from holderlake.core.contract.requests import AddressesMetadataRequest, Request
-from holderlake.core.ingest.stream import engine_for
+from holderlake.core.ingest.stream import filler_of
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.coverage import Gap
 
@@ -166,7 +166,7 @@ def price(
             bill.complete[name] += 1
         elif gap.unnamed:
             _price_unnamed(gap, bill)
-        elif engine_for(workspace, gap.stream):
+        elif filler_of(workspace, gap.stream):
             bill.computed[name] += len(gap.missing)
         elif gap.stream.together and gap.stream.historic:
             _price_alike(workspace, provider_id, gap, bill, refresh, look_up, refusals.refused(gap))

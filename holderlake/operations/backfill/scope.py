@@ -5,46 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
-from holderlake.core.ingest.stream import Stream
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.holders import HOLDERS
+from holderlake.assets import STREAMS
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.holders import HOLDERS
+from holderlake.core.ingest.stream import LeftOut, Stream, left_out_by_settings
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A stream (``family``) that is not fetched, because of the settings or because the API key's plan excludes it.
-
-    ``reason`` is the setting or the provider's text. ``since`` is the time at which the provider refused the stream's
-    request. A backfill requests it again from the time ``until`` on. Both are naive UTC, None for a setting.
-    """
-
-    family: str
-    tables: tuple[str, ...]
-    reason: str
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the stream as plain data."""
-        times = {name: f"{at.isoformat()}Z" for name, at in (("since", self.since), ("until", self.until)) if at}
-        return {"family": self.family, "tables": list(self.tables), "reason": self.reason, **times}
-
-    def __str__(self) -> str:
-        if self.since is None or self.until is None:
-            return f"Left out: {', '.join(self.tables)}. {self.reason}."
-        return (
-            f"Left out: {', '.join(self.tables)}. The key's plan does not include it: {self.reason} "
-            f"({self.since:%Y-%m-%d}). "
-            f"The next 'holderlake ingest' tries it again, backfills do so from {self.until:%Y-%m-%d} on."
-        )
 
 
 def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream, ...]:
@@ -69,11 +37,6 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     if ADDRESSES.name in family_names and settings.addresses.enabled and settings.addresses.top:
         family_names.add(HOLDERS.name)
     return tuple(stream for stream in STREAMS if stream.name in family_names)
-
-
-def left_out_by_settings(settings: Settings, family: str) -> str | None:
-    """Return the reason why the settings leave out a family of tables; None if they do not."""
-    return f"schedule.leave_out names {family}" if family in settings.schedule.leave_out else None
 
 
 def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:

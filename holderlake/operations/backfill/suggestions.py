@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.subgraphs import SUBGRAPHS
 from holderlake.core.contract.requests import MAX_SUBGRAPH_ADDRESSES
+from holderlake.core.ingest.covering import covering_blocks
 from holderlake.core.ingest.stream import Stream
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS, covering_blocks
 from holderlake.core.settings import Settings
 from holderlake.core.units import counted
 from holderlake.operations.backfill.coverage import changed

@@ -14,30 +14,32 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from holderlake.core.contract import exact_json
 from holderlake.core.contract.extra_models import MapRules
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.contract.times import utc_now
-from holderlake.core.ingest.streams.chains import listed
+from holderlake.core.decoding.answers import chain_ids
+from holderlake.core.ingest.decode_queue import provider_error
 from holderlake.core.lake.lake import LakeError
+from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import ProviderError
 from holderlake.core.settings import Settings, SettingsError, load_settings
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError
-from holderlake.core.workspace import Workspace, state_of
-from holderlake.dagster.history_steps import history_steps
-from holderlake.dagster.instance import own_dagster_home, prepare_dagster_home
+from holderlake.core.workspace import Workspace, make_workspace, state_of
 from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.operations.alerts.destinations import destinations_of
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.backfill.paused import COMMAND, paused_backfills
 from holderlake.operations.doctor.file_checks import Finding, check_files
+from holderlake.operations.follow.followers import followers
 from holderlake.operations.healing.paused import paused_schedule
+from holderlake.operations.history.instance import own_dagster_home, prepare_dagster_home
+from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.upgrade import plan
 from holderlake.presentation import console
-from holderlake.sources.nodes.followers import followers
 from holderlake.sources.sample_world import sample_rules
-from holderlake.workspaces import make_workspace
 
 _MIN_FREE = 1 << 30
 
@@ -176,7 +178,7 @@ def _provider_checks(workspace: Workspace) -> list[Callable[[], Finding]]:
 
 
 def _provider(workspace: Workspace, chains: list[str]) -> Finding:
-    direct = "; maps and holders come straight from its engine" if workspace.engine else ""
+    direct = "; maps and holders come straight from its engine" if workspace.filler else ""
     text = f"{_name(workspace)} answers, {counted(len(chains), 'chain')}{direct}"
     unlisted = sorted(set(workspace.settings.watchlist) - set(chains))
     if unlisted:
@@ -196,7 +198,7 @@ async def _fetch(workspace: Workspace) -> tuple[list[str], str | None]:
     """Return the provider's chains, which it must answer now, and its rules as JSON, None if it publishes none."""
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
-        return listed(fetched), await provider.rules()
+        return _listed(fetched), await provider.rules()
 
 
 def _rules(workspace: Workspace, published: str | None) -> Finding:
@@ -358,3 +360,11 @@ def _node(settings: Settings, chain: str) -> Finding:
     except (EngineError, SettingsError, ValueError) as error:
         return Finding(f"nodes of {chain}", False, str(error), f"check the endpoints of sources.rpc.{chain}")
     return Finding(f"nodes of {chain}", True, f"newest block {block:,}")
+
+
+def _listed(fetched: Response) -> list[str]:
+    """Return the ids of the chains in an answer. Raises ``MalformedAnswer`` if it cannot be decoded."""
+    try:
+        return chain_ids(fetched.raw, fetched.fetched_at)
+    except exact_json.MalformedAnswer as error:
+        raise provider_error(fetched, error) from error

@@ -15,8 +15,6 @@ WAITS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4), t
 """Wait between the end of a day's last run and its next repetition, after 0, 1, 2, … repetitions."""
 AT_ONCE: Final = 4
 """Most repetitions that are queued or running at a time, so that scheduled runs do not wait long for them."""
-MAYBE_CHARGED: Final = "maybe_charged"
-"""Error of a run whose last call got no answer, and may have been charged."""
 OUTAGES: Final = frozenset(
     {
         *("unreachable", "unavailable", "internal_error", "too_slow", "rate_limited", "limit_reached"),

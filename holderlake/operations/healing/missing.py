@@ -8,15 +8,15 @@ from datetime import date, datetime
 from itertools import groupby
 from typing import Final
 
+from holderlake.assets import STREAMS
 from holderlake.core.archive.provenance import INVALID_ADDRESS, UNREADABLE
 from holderlake.core.decoding.answers import PARTIAL
-from holderlake.core.ingest.stream import Stream
-from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.ingest.stream import Stream, left_out_by_settings
 from holderlake.core.lake.lake import FAILURES
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.coverage import Coverage, Gap
 from holderlake.operations.backfill.pricing import price
-from holderlake.operations.backfill.scope import left_out_by_settings, within_plan
+from holderlake.operations.backfill.scope import within_plan
 
 SETTLED: Final = frozenset(
     {

@@ -7,7 +7,6 @@ paused backfills.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -41,22 +40,17 @@ class PausedSchedule(Pause):
         return self.account != _account(workspace.settings) or super().is_due(workspace)
 
 
-def pausing(workspace: Workspace) -> Callable[[Exception], str]:
-    """Return a function that pauses the schedule if an error says that credits are exhausted, and returns its text.
+def pause_schedule(workspace: Workspace, error: Exception) -> None:
+    """Pause the schedule if an error says that credits are exhausted.
 
     The ceiling per run and the rate limit do not pause the schedule: the next run can continue.
     """
-
-    def explain(error: Exception) -> str:
-        stopped = pause_after(workspace, error)
-        if isinstance(error, PermanentError) and stopped and stopped.resume_on:
-            paused = PausedSchedule(code=error.code, account=_account(workspace.settings), **vars(stopped))
-            paused_before = paused_schedule(workspace)
-            if paused_before is None or paused_before.is_due(workspace):
-                _documents(workspace).put(_NAME, msgspec.json.encode(paused))
-        return str(error)
-
-    return explain
+    stopped = pause_after(workspace, error)
+    if isinstance(error, PermanentError) and stopped and stopped.resume_on:
+        paused = PausedSchedule(code=error.code, account=_account(workspace.settings), **vars(stopped))
+        paused_before = paused_schedule(workspace)
+        if paused_before is None or paused_before.is_due(workspace):
+            _documents(workspace).put(_NAME, msgspec.json.encode(paused))
 
 
 def paused_schedule(workspace: Workspace) -> PausedSchedule | None:

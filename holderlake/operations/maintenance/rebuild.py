@@ -335,7 +335,7 @@ def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: Rebuil
 
     Commits that the local engine computed are left out if this engine is not available now.
     """
-    engine = workspace.engine
+    engine = workspace.filler
     if engine is not None and engine.provider_id == partition[0].provider:
         report.computed += 1
         return list(partition)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from holderlake.assets import STREAMS
 from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer
 from holderlake.core.archive.provenance import Asked, Commit, Failed, Group
 from holderlake.core.contract.requests import Request
 from holderlake.core.ingest.run import ingest_partition
 from holderlake.core.ingest.stream import IngestContext, Partition, Replay, Stream
-from holderlake.core.ingest.streams.all import STREAMS
 from holderlake.core.lake.lake import Lake, LakeError, Manifest
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import InvalidRequest
@@ -45,12 +45,12 @@ class _RecordedFailure(InvalidRequest):
 async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
     """Repeat a commit in ``lake`` with answers from the archive, and return the requests whose answers are missing.
 
-    A commit of the local engine is computed by ``workspace.engine``. Ledger and commit records do not change. Raises
+    A commit of the local engine is computed by ``workspace.filler``. Ledger and commit records do not change. Raises
     ``LakeError`` for a stream that this version does not have.
     """
     stream = stream_of(commit)
     archive = _RecordedAnswers(workspace.archive, commit)
-    engine = workspace.engine if commit.is_computed else None
+    engine = workspace.filler if commit.is_computed else None
     target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(engine), lake=lake, archive=archive)
     client = _SilentClient(_NO_ADDRESS, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")

@@ -1,7 +1,7 @@
 """Deletion of data that are older than the ages of the section ``[retention]``.
 
 Data that ``rebuild`` needs are deleted only if the caller permits it. Dagster's own runs are deleted by
-``holderlake.dagster.history``.
+``holderlake.operations.history.history``.
 """
 
 from __future__ import annotations

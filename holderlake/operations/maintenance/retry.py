@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from holderlake.assets import STREAMS
 from holderlake.core.archive import provenance
 from holderlake.core.archive.provenance import UNREADABLE, Commit
 from holderlake.core.decoding.answers import PARTIAL
 from holderlake.core.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
 from holderlake.core.ingest.run import cancelling, check_free_space, ingest_partition
 from holderlake.core.ingest.stream import IngestContext, Stream, partition_of
-from holderlake.core.ingest.streams.all import STREAMS
 from holderlake.core.lake.lake import FAILURES
 from holderlake.core.provider.errors import TransientError
 from holderlake.core.workspace import Workspace

@@ -21,15 +21,15 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from holderlake.assets import STREAMS
 from holderlake.core.contract.tables import FAMILY_TABLES, MISSING_CONTENT
 from holderlake.core.contract.times import parse_partition, utc_now
-from holderlake.core.ingest.streams.all import STREAMS
+from holderlake.core.ingest.stream import left_out_by_settings
 from holderlake.core.lake.manifests import FAILURES, Manifest
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.layout import place_of
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.paused import paused_backfills
-from holderlake.operations.backfill.scope import left_out_by_settings
 from holderlake.operations.healing.paused import paused_schedule
 
 Part = Callable[[], Iterator[Metric]]

@@ -1,7 +1,7 @@
 """Plots of tokens through time: one token in reports, several below each other in the metadata of Dagster's warehouse.
 
-Plots of one partition are in ``holderlake.dagster.plots``. The plots here show only numbers, dates and
-addresses, because names and labels are untrusted.
+Plots of one partition are in ``asset_plots``. The plots here show only numbers, dates and addresses, because names and
+labels are untrusted.
 """
 
 from __future__ import annotations

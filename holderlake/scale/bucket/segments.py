@@ -41,6 +41,7 @@ class BucketSegments(Segments):
 
     def __init__(self, root: Path, objects: Objects) -> None:
         super().__init__(root)
+        self.name = objects.url
         self._objects = objects
         self._refreshed_at = float("-inf")
         self._recent: OrderedDict[str, bytes] = OrderedDict()

@@ -39,7 +39,7 @@ from holderlake.core.lake.manifests import (
     parsed_manifest,
     sealed,
 )
-from holderlake.core.lake.storage import PROVIDER, Latest
+from holderlake.core.lake.storage import PROVIDER, FolderStorage, Latest
 from holderlake.core.storage import layout
 from holderlake.core.storage.layout import Place
 from holderlake.scale.bucket.cache import BucketCache, Copy
@@ -74,13 +74,14 @@ class _Records(msgspec.Struct):
     records: tuple[bytes, ...] = ()
 
 
-class BucketStorage:
+class BucketStorage(FolderStorage):
     """The objects of a lake, and this host's copies of them in ``folder``. Safe for any number of threads.
 
     ``check_writer`` is called before each write, and raises if this host may not write.
     """
 
     keeps_records = True
+    is_local = False
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class BucketStorage:
         cache_bytes: int = CACHE_BYTES,
         check_writer: Callable[[], object] = lambda: None,
     ) -> None:
+        super().__init__(folder)
         self.objects = objects
         self.name = objects.url
         self.folder = folder

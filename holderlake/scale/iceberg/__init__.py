@@ -9,3 +9,20 @@ The tables list the lake's own files. In a bucket a file never changes. In a fol
 tables list hard links, with the names that the files have in a bucket. Small files of past months may be merged into
 new files next to a table's metadata.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
+
+
+def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
+    """Publish the lake as Iceberg tables if the settings say so. ``say`` gets a sentence about it."""
+    if workspace.settings.lake.iceberg.publish:
+        from holderlake.scale.iceberg.tables import tables_of  # noqa: PLC0415 - an extra
+
+        publication = tables_of(workspace).publish()
+        added, removed = sum(publication.added.values()), sum(publication.removed.values())
+        say(f"iceberg: {counted(added, 'file')} added, {removed:,} removed")

@@ -70,7 +70,7 @@ def log_config(log: Log) -> dict[str, Any]:
         "formatters": {"lines": {"()": JsonLines if log == "json" else TextLines}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
-        "loggers": dict.fromkeys(("holderlake", "pipelines", "uvicorn", "uvicorn.error"), ours)
+        "loggers": dict.fromkeys(("holderlake", "uvicorn", "uvicorn.error"), ours)
         | {"holderlake.service.requests": ours | {"level": "CRITICAL" if log == "off" else "INFO"}},
     }
 

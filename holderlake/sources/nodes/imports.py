@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from holderlake.core.contract.times import to_unix
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.workspace import DayReport
 from holderlake.engine.store.store import Store
 from holderlake.sources.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.sources.rpc.errors import Diverged, Refused, WrongChain
 from holderlake.sources.rpc.node import first_block_from
 from holderlake.sources.rpc.run import ChainImport, NodeReport, Progress
 from holderlake.sources.store import open_own_store
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
+    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
+    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
+
+    first_block: int
+    last_block: int
+    is_whole: bool
+    blocks: int
+    logs: int
+    rows: int
+    removed: int
+    requests: int
+    seconds: float
 
 
 def import_from_nodes(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.core.contract.requests import SubgraphRequest
-from holderlake.core.ingest.streams.subgraphs import blocks_cost, covering_blocks
+from holderlake.core.ingest.covering import blocks_cost, covering_blocks
 
 
 def _addresses(count: int) -> list[str]:

@@ -14,7 +14,7 @@ from types import FrameType
 import pyarrow as pa
 
 import holderlake
-from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.assets.maps import MAPS
 from tests.filling import MakeWorkspace, fill
 
 MAX_MODULES = 17

@@ -14,18 +14,18 @@ import pyarrow as pa
 import pytest
 from dagster import AssetKey, DagsterInstance
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.cli.launch import fill as fill_by_job
+from holderlake.cli.launch import ingest_day
 from holderlake.core.contract.times import InstantAhead
+from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.ingest.stream import missing, partition_of
-from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.core.lake.lake import PartitionUpdate
 from holderlake.core.storage.layout import manifest_path
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.launch import fill as fill_by_job
-from holderlake.dagster.launch import ingest_day
-from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.operations.backfill.plan import make_plan
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration

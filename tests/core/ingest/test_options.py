@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.cli.launch import fill as fill_by_job
 from holderlake.core.contract.requests import MapOptions, MapRequest
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.launch import fill as fill_by_job
 from holderlake.errors import RunFailed
 from holderlake.operations.alerts.rules import Span, evaluate, tokens_of
 from holderlake.operations.backfill.paused import paused_backfills

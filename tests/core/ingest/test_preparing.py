@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, ExecuteInProcessResult
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.cli.launch import fill as fill_by_command
+from holderlake.cli.launch import ingest_day
+from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.ingest.run import LEAST_FREE
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import SettingsError
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.launch import fill as fill_by_command
-from holderlake.dagster.launch import ingest_day
-from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.operations.maintenance.retry import failures, retry
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.damage import damage

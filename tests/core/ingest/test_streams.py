@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from holderlake.assets import STREAMS
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.chains import CHAINS
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.subgraphs import SUBGRAPHS
+from holderlake.assets.tokens import TOKENS
 from holderlake.core.contract.tables import FAMILY_TABLES
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.chains import CHAINS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.subgraphs import SUBGRAPHS
-from holderlake.core.ingest.streams.tokens import TOKENS
+from holderlake.core.dagster.runs import RunOptions, ingest_run
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, Forbidden, InvalidKey
-from holderlake.dagster.runs import RunOptions, ingest_run
 from holderlake.operations.backfill.scope import within_plan
 from holderlake.operations.maintenance.rebuild import rebuild
 from tests.core.contract.answers import details, holder

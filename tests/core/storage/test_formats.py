@@ -21,9 +21,9 @@ from holderlake.core.storage.formats import write_format
 from holderlake.core.storage.layout import manifest_path
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
-from holderlake.dagster.instance import prepare_dagster_home
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
+from holderlake.operations.history.instance import prepare_dagster_home
 from tests.lakes import DAYS, write_holders
 
 LATER = r"has format 99, and this version of Holderlake reads format 1: install the newer version"

@@ -14,11 +14,12 @@ import pytest
 
 from holderlake.analysis.comparison import tables as comparisons
 from holderlake.analysis.comparison.compare import COMPARISONS
-from holderlake.core.lake.lake import Lake, open_bucket
+from holderlake.core.lake.lake import Lake
 from holderlake.core.lake.manifests import read_manifest, sealed
 from holderlake.core.warehouse import derived
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.operations.doctor.file_checks import _warehouse
+from holderlake.scale.bucket.home import open_bucket
 from holderlake.scale.bucket.sync import pull, push
 from tests.core.warehouse.test_transfers import BEGIN, OTHER, TOKEN, Home
 from tests.damage import damage

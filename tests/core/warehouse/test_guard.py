@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from holderlake.analysis.comparison.compare import compare
-from holderlake.core.warehouse.dataframes import open_lake, open_warehouse
+from holderlake.core.dataframes import open_lake, open_warehouse
 from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.presentation.export.export import export
 from holderlake.presentation.mcp.sandbox import Bounds, Refused, answer

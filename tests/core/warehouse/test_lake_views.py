@@ -20,11 +20,11 @@ import pytest
 import holderlake
 from holderlake.analysis.entities.links import MARKED, find_entities
 from holderlake.core.contract.tables import TABLES
+from holderlake.core.dataframes import DataFrames
 from holderlake.core.lake.damage import Damage, damages
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse import lake_views, schema
 from holderlake.core.warehouse.connections import run_query
-from holderlake.core.warehouse.dataframes import DataFrames
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store

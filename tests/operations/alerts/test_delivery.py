@@ -16,15 +16,15 @@ import pytest
 from dagster import DagsterEventType, DagsterInstance, RunRequest, SkipReason, build_sensor_context
 from typer.testing import CliRunner
 
+from holderlake.cli.launch import ingest_day
 from holderlake.cli.main import app
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings, SettingsError, load_settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.dagster.launch import ingest_day
 from holderlake.operations.alerts.delivery import deliver_alerts, evaluate_rules
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.rules import BLOCK, HEAD, Alert
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, write_holders
 from tests.processes import DEVNULL, start, wait_until

@@ -16,14 +16,14 @@ from dagster import (
     op,
 )
 
+from holderlake.assets.checks import REQUESTS
 from holderlake.core.contract.times import utc_now
+from holderlake.core.dagster.failures import ERROR_TAG, NOT_DELIVERED
 from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.checks.streams import REQUESTS
-from holderlake.dagster.failures import ERROR_TAG, NOT_DELIVERED
 from holderlake.operations.healing.expected import record_tick
 from holderlake.operations.healing.paused import pausing
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 from tests.receiver import Receiver
 

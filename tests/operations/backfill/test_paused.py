@@ -12,18 +12,18 @@ import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_sensor_context
 
 from holderlake.cli.backfill import resume_paused, run_backfill
+from holderlake.cli.launch import fill
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import MapOptions, MapRequest
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.backfill import BACKFILL, groups_of_days
-from holderlake.dagster.instance import dagster_instance
-from holderlake.dagster.launch import fill
-from holderlake.dagster.sensors import paused_sensor
 from holderlake.errors import RunFailed
+from holderlake.operations.backfill.job import BACKFILL, groups_of_days
 from holderlake.operations.backfill.paused import Selection, pause, paused_backfills
-from pipelines.definitions import build_defs
+from holderlake.operations.history.instance import dagster_instance
+from holderlake.pipelines.definitions import build_defs
+from holderlake.pipelines.sensors import paused_sensor
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.assets import STREAMS
+from holderlake.assets.addresses import ADDRESSES
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.tokens import TOKENS
 from holderlake.cli.main import app
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.core.ingest.stream import missing, partition_of
-from holderlake.core.ingest.streams.addresses import ADDRESSES
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.lake.lake import LakeError, PartitionUpdate
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.provider import AddressSet, AddressSettings, HolderSettings, MapSettings

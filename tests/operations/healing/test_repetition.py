@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_schedule_context, build_sensor_context
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.cli.launch import ingest_day
 from holderlake.core.contract.times import utc_now
-from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.launch import ingest_day
 from holderlake.operations.healing.expected import record_tick
 from holderlake.operations.healing.missing import missing_days
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration

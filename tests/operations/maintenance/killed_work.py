@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.dagster.history_steps import history_steps
+from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.backup.backup import backup
 from holderlake.operations.maintenance.backup.restore import restore
 from holderlake.operations.maintenance.upgrade import upgrade

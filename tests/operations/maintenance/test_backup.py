@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.assets.holders import HOLDERS
 from holderlake.cli.main import app
 from holderlake.core.archive import provenance
-from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.core.lake.damage import damages, unlisted
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import Settings

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.core.archive import provenance
 from holderlake.core.contract.tables import TABLES
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
+from holderlake.core.dataframes import open_lake
 from holderlake.core.lake.damage import damages
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import SettingsError
-from holderlake.core.warehouse.dataframes import open_lake
 from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance.move import move_home
 from holderlake.operations.maintenance.rebuild import rebuild, survey

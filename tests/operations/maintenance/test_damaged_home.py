@@ -25,19 +25,19 @@ from typing import Any
 
 import pytest
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.tokens import TOKENS
 from holderlake.cli.main import _expected_errors
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.provider.ledger.reports import ReportRow
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.workspace import OwnStore, Workspace
-from holderlake.dagster.instance import dagster_instance
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.doctor.file_checks import Finding, check_files, set_databases_aside
+from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.maintenance.repair import repair_before_run, repair_home
 from holderlake.sources.store import stored_transfers
 from tests.damage import KINDS, damage

@@ -15,18 +15,18 @@ import pytest
 from dagster import DagsterInstance
 from pydantic import SecretStr
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.cli.launch import ingest_day
 from holderlake.cli.main import shared
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.provider.errors import AnswerNotKept
 from holderlake.core.settings import SettingsError
 from holderlake.core.settings.sections.lake import StateSettings
 from holderlake.core.settings.sections.schedule import Budget
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.instance import dagster_instance
-from holderlake.dagster.launch import ingest_day
 from holderlake.operations.doctor.file_checks import check_files
+from holderlake.operations.history.instance import dagster_instance
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill

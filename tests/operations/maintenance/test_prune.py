@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.assets.chains import CHAINS
+from holderlake.assets.holders import HOLDERS
 from holderlake.cli.main import app
 from holderlake.core.contract.exact_json import MalformedAnswer
-from holderlake.core.ingest.streams.chains import CHAINS
-from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.operations.maintenance.prune import prunable, prune, shares
 from holderlake.operations.maintenance.rebuild import rebuild
 from tests.filling import MakeWorkspace, fill

@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.assets import STREAMS
+from holderlake.assets.chains import CHAINS
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
 from holderlake.cli.main import app
 from holderlake.core.archive import provenance
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
 from holderlake.core.decoding.answers import Decoded
-from holderlake.core.ingest.streams.all import STREAMS
-from holderlake.core.ingest.streams.chains import CHAINS
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance import rebuild as rebuilding

@@ -10,10 +10,10 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.tokens import TOKENS
 from holderlake.cli.main import app
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.lake.lake import Lake
 from holderlake.core.workspace import Workspace
 from holderlake.operations.doctor.file_checks import check_files

@@ -16,16 +16,16 @@ import pytest
 from dagster import AssetKey, DagsterInstance, asset, materialize
 from typer.testing import CliRunner
 
+from holderlake.assets.holders import HOLDERS
 from holderlake.cli.main import app
 from holderlake.core.contract.exact_json import MalformedAnswer
-from holderlake.core.ingest.streams.holders import HOLDERS
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
-from holderlake.dagster.history import expired_runs
-from holderlake.dagster.instance import dagster_instance
+from holderlake.operations.history.history import expired_runs
+from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.maintenance.rebuild import rebuild
 from holderlake.operations.maintenance.retention import delete_expired, expired
-from pipelines.definitions import build_defs
+from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
 from tests.filling import MakeWorkspace, fill
 

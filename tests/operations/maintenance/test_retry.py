@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.tokens import TOKENS
 from holderlake.cli.main import app
 from holderlake.core.contract.exact_json import MalformedAnswer
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.tokens import TOKENS
 from holderlake.core.provider.errors import BudgetExceeded, TransientError
 from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance.rebuild import rebuild

@@ -28,9 +28,9 @@ from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.storage.formats import write_format
 from holderlake.core.storage.sqlite import DatabaseError
-from holderlake.dagster.history_steps import history_steps
-from holderlake.dagster.instance import dagster_instance
 from holderlake.engine.store.store import Store
+from holderlake.operations.history.instance import dagster_instance
+from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.rebuild import rebuild
 from holderlake.operations.maintenance.upgrade import Step, plan, upgrade
 from tests.killing import kill_everywhere

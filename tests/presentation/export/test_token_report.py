@@ -21,14 +21,14 @@ from dagster import DagsterInstance, materialize
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
+from holderlake.assets.warehouse import warehouse_asset
 from holderlake.cli.main import app
 from holderlake.core.contract.tables import MAP_TABLES
+from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings import Settings
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.dagster.partitions import partition_key
-from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.presentation.explorer.answers import history

@@ -23,7 +23,7 @@ from tests.scale.iceberg.test_publish import TOKEN, IcebergTables, fill, loaded,
 
 require_s3()
 
-from holderlake.core.lake.lake import open_bucket  # noqa: E402
+from holderlake.scale.bucket.home import open_bucket  # noqa: E402
 from holderlake.scale.iceberg import lake_files, snapshots  # noqa: E402 - only with its packages
 
 pytestmark = pytest.mark.integration

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from holderlake.cli.main import app
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake, LakeError
-from holderlake.dagster.warehouse import publish_if_chosen
+from holderlake.scale.iceberg import publish_if_chosen
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, failures, write, write_holders, write_maps
 from tests.real import missing

@@ -1,0 +1,380 @@
+"""Asset checks of a stream's tables: failed requests, odd and contradictory rows, and the row counts of the manifests.
+
+They examine the partitions of the run. Failed requests and odd rows do not block the load of the warehouse, so that one
+token with odd data does not hold back the others. A file with another number of rows than its manifest blocks the load.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import duckdb
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckExecutionContext,
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    MetadataValue,
+    OpExecutionContext,
+    multi_asset_check,
+)
+
+from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.archive.provenance import newest_answer
+from holderlake.core.contract.models import unknown_fields
+from holderlake.core.contract.tables import INSTANT_TYPE, TABLES
+from holderlake.core.dagster.metadata import asset_key
+from holderlake.core.dagster.partitions import days_of, keys_of_run
+from holderlake.core.ingest.partition import FINAL_FAILURES
+from holderlake.core.ingest.stream import Stream
+from holderlake.core.lake.lake import FAILURES, Lake, Manifest
+from holderlake.core.units import counted
+from holderlake.core.warehouse.schema import files_sql, queries, quoted
+from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.core.workspace import Workspace
+from holderlake.resources.workspace import WORKSPACE, workspace_of
+
+REQUESTS: Final = "requests_succeeded"
+FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
+"""Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
+_ROWS: Final = "rows_are_sound"
+_COUNTS: Final = "rows_are_those_of_the_manifest"
+_FIELDS: Final = "fields_are_those_of_the_contract"
+_VOLUME: Final = "rows_are_not_half_of_before"
+_FEW_ROWS: Final = 20
+"""Rows from which the number of rows of an instant is compared with that of the next."""
+_LISTED: Final = 10
+_TABLE: Final = """
+CREATE TABLE {name} AS
+SELECT * RENAME (as_of AS timestamp)
+FROM ({files} FROM _{name})
+"""
+_LOADED: Final = """
+CREATE TEMP VIEW {name} AS
+FROM warehouse.{name}
+{condition}
+"""
+_OTHERS_BETWEEN: Final = """
+FROM warehouse.partitions
+ANTI JOIN _examined USING (chain, timestamp)
+WHERE chain IN (SELECT chain FROM _examined)
+    AND timestamp BETWEEN (SELECT min(timestamp) FROM _examined) AND (SELECT max(timestamp) FROM _examined)
+LIMIT 1
+"""
+_RULES: Final = ("odd_rows", "contradictions")
+"""Views of the warehouse that need no other rows than those of an instant."""
+
+
+def stream_checks(
+    stream: Stream, *, key_prefix: Sequence[str] = (), resource: str = WORKSPACE
+) -> AssetChecksDefinition:
+    """Return the checks of a stream's assets. They need a workspace as the resource ``resource``.
+
+    They examine the partitions of their run, or the whole lake in a run without partitions.
+    """
+
+    @multi_asset_check(
+        name="__".join([*key_prefix, f"{stream.name}_checks"]),
+        specs=_specs(stream, key_prefix),
+        can_subset=True,
+        required_resource_keys={resource},
+    )
+    def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
+        workspace = workspace_of(context, resource)
+        days = days_of_run(context)
+        if days is not None:
+            tag_failed_requests(context.op_execution_context, workspace.lake, stream, days)
+        yield from selected(context, as_results(evaluate(workspace, stream, days, key_prefix)))
+
+    return check
+
+
+def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
+    """Return the pairs of chain and day (YYYY-MM-DD) of a run's partitions; None if the run has no partitions."""
+    step = context.op_execution_context
+    return days_of(keys_of_run(step)) if step.has_partition_key or step.has_partition_key_range else None
+
+
+def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
+    """Yield the results of those checks that the run selects; a user may run a single check in Dagster's UI."""
+    selected_keys = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+    for result in results:
+        if (result.asset_key, result.check_name) in selected_keys:
+            yield result
+
+
+def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
+    """Convert ``AssetCheckEvaluation`` objects to ``AssetCheckResult`` objects, which a Dagster step can yield."""
+    for evaluation in evaluations:
+        yield AssetCheckResult(
+            passed=evaluation.passed,
+            check_name=evaluation.check_name,
+            asset_key=evaluation.asset_key,
+            severity=evaluation.severity,
+            metadata=evaluation.metadata,
+        )
+
+
+def evaluate(
+    workspace: Workspace,
+    stream: Stream,
+    days: Collection[tuple[str, str]] | None,
+    key_prefix: Sequence[str] = (),
+    *,
+    are_loaded: bool = False,
+) -> Iterator[AssetCheckEvaluation]:
+    """Yield the result of each check over the partitions of some days.
+
+    ``days`` are pairs of chain and day; None means the whole lake. Rows are examined in intact files only; for a
+    damaged file, the check of row counts fails. If the partitions ``are_loaded``, their rows are read from the
+    warehouse, which takes half as long.
+    """
+    lake = workspace.lake
+    manifests = _manifests(lake, stream, days)
+    wrong_counts = {table: files_with_wrong_counts(lake, manifests, table) for table in stream.tables}
+    intact = [
+        manifest for manifest in manifests if not any(manifest.commit in wrong for wrong in wrong_counts.values())
+    ]
+
+    def outcome(
+        check: str,
+        table: str,
+        looked_at: Sequence[Manifest],
+        faults: Sequence[str],
+        severity: AssetCheckSeverity = AssetCheckSeverity.ERROR,
+        count: int | None = None,
+    ) -> AssetCheckEvaluation:
+        """Return a result. ``count`` is the number of faults, if ``faults`` has only the first ones."""
+        metadata: dict[str, Any] = {"partitions": len(looked_at), "faults": len(faults) if count is None else count}
+        if looked_at:
+            first_instant, last_instant = (
+                min(manifest.as_of for manifest in looked_at),
+                max(manifest.as_of for manifest in looked_at),
+            )
+            metadata["instants"] = f"{first_instant.isoformat()}Z to {last_instant.isoformat()}Z"
+        if faults:
+            metadata["first faults"] = MetadataValue.json(list(faults[:_LISTED]))
+        return AssetCheckEvaluation(
+            passed=not faults,
+            check_name=check,
+            asset_key=asset_key(table, key_prefix),
+            severity=severity,
+            metadata=metadata,
+        )
+
+    if are_loaded:
+        odd_table = odd_rows_loaded(workspace.warehouse, stream.tables, intact)
+    else:
+        files = {name: _files(lake, intact, name) for name in stream.tables}
+        odd_table = odd_rows(files, workspace.warehouse.memory_limit)
+    severity = (
+        AssetCheckSeverity.ERROR if "error" in odd_table["severity"].unique().to_pylist() else AssetCheckSeverity.WARN
+    )
+    first_odd = [_odd_row(row) for row in odd_table.slice(0, _LISTED).to_pylist()]
+    yield outcome(_ROWS, stream.tables[0], intact, first_odd, severity, odd_table.num_rows)
+    failed = [
+        f"{row['code']} of {row['subject']} on {row['chain']} at {row['as_of'].isoformat()}Z"
+        for row in failed_requests(lake, manifests)
+    ]
+    yield outcome(REQUESTS, stream.tables[0], manifests, failed)
+    fields = new_fields(workspace.archive, manifests)
+    yield outcome(_FIELDS, stream.tables[0], manifests, fields, AssetCheckSeverity.WARN)
+    for table, wrong in wrong_counts.items():
+        yield outcome(_COUNTS, table, manifests, list(wrong.values()))
+        if TABLES[table].is_list:
+            volume_faults = lost_rows(lake, stream, manifests, table)
+            yield outcome(_VOLUME, table, manifests, volume_faults, AssetCheckSeverity.WARN)
+
+
+def _odd_row(row: Mapping[str, Any]) -> str:
+    """Return a row of ``odd_rows`` as text: share_sum of 0xaa on eth at 2026-01-01T00:00:00Z (sum of shares: 1.2)."""
+    figure = "" if row["found"] is None else f": {row['found']:,.7g}"
+    place = f"{row['subject'] or row['family']} on {row['chain']} at {row['timestamp'].isoformat()}Z"
+    return f"{row['issue']} of {place} ({row['what']}{figure})"
+
+
+def odd_rows(files: Mapping[str, Collection[tuple[str, Path]]], memory_limit: str) -> pa.Table:
+    """Return the rows of the views ``odd_rows`` and ``contradictions`` over some files, without those that only inform.
+
+    ``files`` has the Parquet files of each table as pairs of chain and path; other tables are empty. The files are read
+    once, because the views read a table up to ten times. ``memory_limit`` is that of DuckDB, such as 256MB. Columns as
+    in ``data_quality``.
+    """
+    with (
+        TemporaryDirectory(prefix="holderlake-") as spilled,
+        duckdb.connect(config={"memory_limit": memory_limit, "temp_directory": spilled}) as connection,
+    ):
+        connection.execute("SET enable_progress_bar = false")
+        for name, table in TABLES.items():
+            connection.register(f"_{name}", table.schema.empty_table())  # columns that no file has
+            read = f"{files_sql(files[name])} UNION ALL BY NAME" if files.get(name) else ""
+            connection.execute(_TABLE.format(name=name, files=read))
+        return _broken_rules(connection)
+
+
+def odd_rows_loaded(warehouse: Warehouse, tables: Collection[str], manifests: Collection[Manifest]) -> pa.Table:
+    """Return the rows of ``odd_rows`` for some tables of partitions that the warehouse has loaded."""
+    partitions = pa.table(
+        {
+            "chain": pa.array([manifest.chain for manifest in manifests], pa.string()),
+            "timestamp": pa.array([manifest.as_of for manifest in manifests], INSTANT_TYPE),
+        }
+    )
+    with (
+        TemporaryDirectory(prefix="holderlake-") as spilled,
+        warehouse.connect({"memory_limit": warehouse.memory_limit, "temp_directory": spilled}) as connection,
+    ):
+        connection.register("_examined", partitions)
+        condition = _condition(connection, partitions)
+        for name in TABLES:
+            connection.execute(_LOADED.format(name=name, condition=condition if name in tables else "WHERE false"))
+        return _broken_rules(connection)
+
+
+def _condition(connection: duckdb.DuckDBPyConnection, partitions: pa.Table) -> str:
+    """Return the SQL that selects the rows of ``partitions``, which the connection has as ``_examined``.
+
+    If the warehouse has no others of these chains between the first and the last, it is a range, which takes two thirds
+    of the time.
+    """
+    if not partitions.num_rows or connection.execute(_OTHERS_BETWEEN).fetchone():
+        return "SEMI JOIN _examined USING (chain, timestamp)"
+    chains = ", ".join(map(quoted, sorted(set(partitions["chain"].to_pylist()))))
+    ends = pc.min_max(partitions["timestamp"]).as_py()
+    return f"WHERE chain IN ({chains}) AND timestamp BETWEEN TIMESTAMP '{ends['min']}' AND TIMESTAMP '{ends['max']}'"
+
+
+def _broken_rules(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Return the rows of the views ``_RULES`` over the connection's tables, without those that only inform."""
+    for query in queries():
+        if query.name in _RULES:
+            connection.execute(query.sql.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMP VIEW", 1))
+    rules = " UNION ALL ".join(f"FROM {view}" for view in _RULES)
+    return connection.sql(f"FROM ({rules}) WHERE severity <> 'info' ORDER BY ALL").to_arrow_table()
+
+
+def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
+    """Return, by commit, a sentence about each Parquet file whose number of rows differs from its manifest."""
+    faults = {}
+    for manifest in manifests:
+        expected = manifest.tables[table].rows
+        path = lake.storage.path(manifest, table)
+        rows = pq.read_metadata(path).num_rows if path.exists() else None
+        if rows != expected:
+            place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
+            actual = "the file is missing" if rows is None else f"the file has {rows}"
+            faults[manifest.commit] = f"{place}: the manifest says {expected} rows, {actual}"
+    return faults
+
+
+def lost_rows(lake: Lake, stream: Stream, manifests: Collection[Manifest], table: str) -> list[str]:
+    """Return a sentence about each partition with less than half of the rows by subject of its chain's instant before.
+
+    The view ``data_quality`` names the tokens (issue content_lost).
+    """
+    of_run = {manifest.commit for manifest in manifests}
+    faults = []
+    in_order = (
+        sorted(lake.manifests(stream.name), key=lambda manifest: (manifest.chain, manifest.as_of)) if of_run else []
+    )
+    for previous, manifest in pairwise(in_order):
+        rows, earlier = manifest.tables[table].rows, previous.tables[table].rows
+        is_compared = manifest.commit in of_run and previous.chain == manifest.chain and earlier >= _FEW_ROWS
+        if is_compared and 2 * rows * len(previous.covered) < earlier * len(manifest.covered):
+            place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
+            faults.append(f"{place}: {counted(rows, 'row')}, and {earlier:,} at {previous.as_of.isoformat()}Z")
+    return faults
+
+
+def new_fields(archive: AnswerArchive, manifests: Iterable[Manifest]) -> list[str]:
+    """Return a sentence about each field that the contract does not have, in an answer of each chain's newest instant.
+
+    Such fields are in the archive and in no table. An answer that is no JSON is left out: it is in ``failures``.
+    """
+    newest = {manifest.chain: manifest for manifest in sorted(manifests, key=lambda manifest: manifest.as_of)}
+    sentences: dict[str, str] = {}
+    for manifest in newest.values():
+        request, raw = newest_answer(archive, manifest.place) or (None, b"")
+        with suppress(msgspec.DecodeError):
+            fields = unknown_fields(request.answer, msgspec.json.decode(raw)) if request else ()
+            sentences |= {field: f"{field} of {request.endpoint}, {manifest.chain}" for field in fields if request}
+    return sorted(sentences.values())
+
+
+def failed_requests(lake: Lake, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """Return chain, as_of, subject and code of each failure that gives a command the exit code 3."""
+    return [
+        {name: row[name] for name in ("chain", "as_of", "subject", "code")}
+        for manifest in manifests
+        if manifest.failures
+        for row in lake.rows(manifest, FAILURES).to_pylist()
+        if row["code"] not in FINAL_FAILURES
+    ]
+
+
+def tag_failed_requests(
+    context: OpExecutionContext, lake: Lake, stream: Stream, days: Collection[tuple[str, str]]
+) -> None:
+    """Tag a run with the number of failed requests in its partitions, for the sensor ``notices``."""
+    if failed := failed_requests(lake, _manifests(lake, stream, days)):
+        context.instance.add_run_tags(context.run_id, {f"{FAILED_REQUESTS_TAG}{stream.name}": str(len(failed))})
+
+
+def _manifests(lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | None) -> list[Manifest]:
+    chosen_days = set(days) if days is not None else None
+    return [
+        manifest
+        for manifest in lake.manifests(stream.name)
+        if chosen_days is None or (manifest.chain, f"{manifest.as_of:%Y-%m-%d}") in chosen_days
+    ]
+
+
+def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
+    requests = AssetCheckSpec(
+        REQUESTS,
+        asset=asset_key(stream.tables[0], key_prefix),
+        description="No request of the partitions failed. What could be fetched is in the lake.",
+    )
+    rows = AssetCheckSpec(
+        _ROWS,
+        asset=asset_key(stream.tables[0], key_prefix),
+        description="No row is odd or contradicts another (views odd_rows and contradictions); warnings only warn.",
+    )
+    fields = AssetCheckSpec(
+        _FIELDS,
+        asset=asset_key(stream.tables[0], key_prefix),
+        description="The newest answers have no fields that the contract does not have: they are in no table.",
+    )
+    counts = [
+        AssetCheckSpec(
+            _COUNTS,
+            asset=asset_key(table, key_prefix),
+            blocking=True,
+            description="Each Parquet file holds as many rows as its partition's manifest says.",
+        )
+        for table in stream.tables
+    ]
+    volumes = [
+        AssetCheckSpec(
+            _VOLUME,
+            asset=asset_key(table, key_prefix),
+            description="No partition has less than half of the rows by subject of its chain's instant before.",
+        )
+        for table in stream.tables
+        if TABLES[table].is_list
+    ]
+    return [requests, rows, fields, *counts, *volumes]
+
+
+def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> list[tuple[str, Path]]:
+    filled = (manifest for manifest in manifests if manifest.tables[table].rows)
+    return [(manifest.chain, lake.storage.path(manifest, table)) for manifest in filled]

@@ -1,0 +1,228 @@
+"""Materialise a family of tables: one Dagster asset per table, partitioned by chain and day.
+
+A range of partitions is materialised in one run (``single_run``). If it fails midway, the partitions that it finished
+are logged as materialised, so that the next run fetches only the rest.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from dagster import (
+    AssetExecutionContext,
+    AssetsDefinition,
+    AssetSpec,
+    BackfillPolicy,
+    Config,
+    MaterializeResult,
+    MultiPartitionsDefinition,
+    multi_asset,
+)
+from pydantic import Field
+
+from holderlake.core.contract.chains import from_first_day
+from holderlake.core.contract.tables import FAMILY_TABLES, TABLES
+from holderlake.core.contract.times import check_passed, parse_when
+from holderlake.core.dagster.failures import step_errors
+from holderlake.core.dagster.metadata import (
+    asset_key,
+    column_schema,
+    empty_metadata,
+    log_materialisations,
+    newest_days,
+    table_metadata,
+)
+from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
+from holderlake.core.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.core.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
+from holderlake.core.ingest.stream import PartitionResult, Stream
+from holderlake.core.parts import parts
+from holderlake.core.workspace import Workspace
+from holderlake.resources.workspace import WORKSPACE, workspace_of
+
+OWNERS: Final = ["team:holderlake"]
+POOL: Final = "provider"
+"""Name of Dagster's concurrency pool for all steps that fetch with the API key of the settings."""
+ONE_RUN: Final = BackfillPolicy.single_run()
+"""A range of partitions is one run, which fetches all of them."""
+
+
+class IngestConfig(Config):
+    """Run config of the assets: the options of one run. The settings have everything else."""
+
+    instants: list[str] = Field(
+        default=[], description="As-of instants (ISO or unix seconds); by default those of the schedule."
+    )
+    tokens: list[str] = Field(default=[], description="Only these tokens; by default those of the watchlist.")
+    refresh: bool = Field(default=False, description="Fetch existing data again (costs credits).")
+
+
+def stream_asset(
+    stream: Stream,
+    *,
+    description: str | None = None,
+    deps: Sequence[str] | None = None,
+    key_prefix: Sequence[str] = (),
+    partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
+    backfill_policy: BackfillPolicy = ONE_RUN,
+    pool: str = POOL,
+    resource: str = WORKSPACE,
+) -> AssetsDefinition:
+    """Return the assets of a stream's tables. They need a workspace as the resource ``resource``.
+
+    ``deps`` are the names of assets to materialise before, by default ``inputs_of``; ``description`` is by default the
+    endpoint of the tables. ``key_prefix`` is the first part of each asset key. ``pool`` is Dagster's concurrency pool
+    of the steps; with one pool for each API key, ``dagster.yaml`` can limit a key's steps.
+    """
+    text = stream.source if description is None else description
+    inputs = inputs_of(stream) if deps is None else deps
+
+    @multi_asset(
+        name="__".join([*key_prefix, stream.name]),
+        specs=[_table_spec(stream, table, text, inputs, key_prefix) for table in stream.tables],
+        partitions_def=partitions_def,
+        backfill_policy=backfill_policy,
+        pool=pool,
+        required_resource_keys={resource},
+    )
+    def materialise(context: AssetExecutionContext, config: IngestConfig) -> Iterator[MaterializeResult[Any]]:
+        workspace = workspace_of(context, resource)
+        partitions = keys_of_run(context)
+        days = days_of(partitions)
+        with step_errors(context.op_execution_context, explain=partial(_stopped, workspace)):
+            results = by_day(_ingest(context, stream, days, config, workspace, key_prefix))
+        plotted = newest_days(results)
+        for table in stream.tables:
+            key = asset_key(table, key_prefix)
+            for partition, day in zip(partitions, days, strict=True):
+                day_results = results.get(day)
+                metadata = (
+                    table_metadata(table, day_results, workspace, day in plotted)
+                    if day_results
+                    else empty_metadata(*day)
+                )
+                context.add_asset_metadata(metadata, key, partition)
+            yield MaterializeResult(asset_key=key)
+            different = [
+                day_results for day_results in results.values() if _differs(stream, day_results, config, workspace)
+            ]
+            _log(context, table, different, config, workspace, key_prefix)
+
+    return materialise
+
+
+def _stopped(workspace: Workspace, error: Exception) -> str:
+    """Let parts note that an error stopped a run for good, and return the error's text."""
+    for run_stopped in parts("run_stopped"):
+        run_stopped(workspace, error)
+    return str(error)
+
+
+def inputs_of(stream: Stream) -> list[str]:
+    """Return the names of the assets that a stream reads: the watchlist, if it is by token, and its input tables."""
+    return [*([WATCHLIST] if stream.by == "token" else []), *stream.inputs]
+
+
+def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
+    """Return whether a partition has other request options than the settings, or lacks watched tokens.
+
+    ``results`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
+    """
+    version = code_version(results[-1].options)
+    return version != chosen_version(stream, workspace.settings) or lacks_tokens(config.tokens, results)
+
+
+def _log(
+    context: AssetExecutionContext,
+    table: str,
+    days: Sequence[Sequence[PartitionResult]],
+    config: IngestConfig,
+    workspace: Workspace,
+    key_prefix: Sequence[str],
+) -> None:
+    """Log partitions of a table as materialised. ``days`` has the ingest's results for each chain and day."""
+    if days:
+        inputs = input_tags(context.instance, context.assets_def.asset_deps[asset_key(table, key_prefix)])
+        step, tokens = context.op_execution_context, config.tokens
+        log_materialisations(step, table, days, workspace, tokens=tokens, inputs=inputs, key_prefix=key_prefix)
+
+
+def _table_spec(
+    stream: Stream, table: str, description: str, deps: Sequence[str], key_prefix: Sequence[str]
+) -> AssetSpec:
+    shape = TABLES[table]
+    return AssetSpec(
+        asset_key(table, key_prefix),
+        deps=[asset_key(name, key_prefix) for name in deps],
+        description=f"A row is {shape.row}. {description}\n\nKey: {', '.join(shape.key)}.",
+        owners=OWNERS,
+        group_name=stream.name,
+        kinds={"api", "parquet"},
+        metadata={"dagster/column_schema": column_schema(table), "dagster/relation_identifier": table},
+    )
+
+
+def _ingest(
+    context: AssetExecutionContext,
+    stream: Stream,
+    days: Sequence[tuple[str, str]],
+    config: IngestConfig,
+    workspace: Workspace,
+    key_prefix: Sequence[str],
+) -> list[PartitionResult]:
+    """Ingest the run's ``days`` (pairs of chain and day), and return the results of their partitions.
+
+    If an error stops the ingest, the days that are complete are logged as materialised, and the error is raised.
+    """
+    instants = _instants_by_chain(config, workspace, days)
+    streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
+    prepare(workspace, context.run.run_id, instants, streams, every_byte=True)
+    since = refresh_start(context.instance, context.run.run_id) if config.refresh else None
+    results: list[PartitionResult] = []
+    try:
+        asyncio.run(
+            ingest_run(
+                workspace,
+                context.run.run_id,
+                [(stream, chain, chain_instants) for chain, chain_instants in instants.items()],
+                RunOptions(config.tokens, config.refresh, since),
+                results.append,
+            )
+        )
+    except Exception:
+        complete = [
+            day_results
+            for (chain, day), day_results in by_day(results).items()
+            if len(day_results) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain])
+        ]
+        for table in stream.tables:
+            _log(context, table, complete, config, workspace, key_prefix)
+        raise
+    return results
+
+
+def _instants_by_chain(
+    config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]
+) -> dict[str, list[datetime]]:
+    """Return the instants to fetch, by chain, in order of time.
+
+    ``days`` are pairs of chain and day. Raises ``InstantAhead`` if all instants of a day are in the future.
+    """
+    instants: dict[str, list[datetime]] = {}
+    for chain, day in days:
+        instants.setdefault(chain, []).extend(_instants_of_day(config, workspace, day))
+    return {chain: sorted(from_first_day(chain, chain_instants)) for chain, chain_instants in instants.items()}
+
+
+def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
+    """Return the instants to fetch on a day (YYYY-MM-DD): those of the run config, or the past ones of the schedule.
+
+    Raises ``InstantAhead`` if all scheduled instants of the day are in the future.
+    """
+    if config.instants:
+        return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]
+    scheduled, now = instants_of(day, workspace.settings.schedule.offsets), workspace.now()
+    check_passed(scheduled[:1], now)
+    return [when for when in scheduled if when <= now]

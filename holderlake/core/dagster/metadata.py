@@ -1,0 +1,118 @@
+"""Metadata of a table's asset, and of one materialised partition of it.
+
+Dagster stores one event for each table, chain and day, so the metadata are kept small: counts of zero and the number of
+instants, if it is 1, are left out, and only the newest partition of a run has a plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableColumn, TableColumnConstraints, TableSchema
+
+from holderlake.core.contract.chains import KNOWN_CHAINS
+from holderlake.core.contract.prices import credits_text
+from holderlake.core.contract.tables import TABLES
+from holderlake.core.dagster.partitions import days_of, partition_key
+from holderlake.core.dagster.runs import lacks_tokens
+from holderlake.core.dagster.versions import code_version, provenance
+from holderlake.core.extras import is_installed
+from holderlake.core.ingest.stream import PartitionResult
+from holderlake.core.parts import parts
+from holderlake.core.workspace import Workspace
+
+
+def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:
+    """Return the key of a table's asset."""
+    return AssetKey([*key_prefix, table])
+
+
+def column_schema(table: str) -> TableSchema:
+    """Return a table's columns as Dagster shows them."""
+    return TableSchema(
+        [
+            TableColumn(
+                field.name,
+                str(field.type),
+                description=field.metadata[b"comment"].decode(),
+                constraints=TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in TABLES[table].schema
+        ]
+    )
+
+
+def table_metadata(
+    table: str, results: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = False
+) -> dict[str, Any]:
+    """Return the metadata of one partition of a table: rows and credits, and other counts if they are not zero.
+
+    ``results`` are the ingest's results for one chain and day. ``with_plots`` adds a plot of the newest instant.
+    """
+    metadata: dict[str, Any] = {
+        "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
+        "credits": credits_text(sum(result.credits for result in results)),
+    }
+    counts = {
+        "instants": len(results) if len(results) > 1 else 0,
+        "failures": sum(result.failures for result in results),
+        "revisions": sum(result.revisions for result in results),
+        "answers from the engine": sum(result.computed for result in results),
+        "skipped": "; ".join(sorted({result.skipped for result in results if result.skipped})),
+    }
+    metadata |= {name: value for name, value in counts.items() if value}
+    if results:
+        newest = max(results, key=lambda result: result.as_of)
+        if len(results) > 1 or newest.as_of.time().isoformat() != "00:00:00":
+            metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
+        if with_plots and is_installed("matplotlib"):
+            for plots in parts("table_plots"):
+                metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
+    return metadata
+
+
+def log_materialisations(
+    context: OpExecutionContext,
+    table: str,
+    days: Iterable[Sequence[PartitionResult]],
+    workspace: Workspace,
+    *,
+    tokens: Sequence[str],
+    inputs: Mapping[str, str],
+    key_prefix: Sequence[str] = (),
+    plotted: Collection[tuple[str, str]] = (),
+) -> None:
+    """Log partitions of a table as materialised, with the request options and tokens of their rows.
+
+    ``days`` has the ingest's results for each chain and day. ``tokens`` are those of the run (empty for all), and
+    ``inputs`` the tags of ``versions.input_tags``. ``plotted`` are the chains and days (YYYY-MM-DD) that get a plot.
+    """
+    for results in days:
+        key = partition_key(results[0].chain, results[0].as_of)
+        has_all_tokens = not lacks_tokens(tokens, results)
+        tags = provenance(code_version(results[-1].options), inputs, has_all_tokens=has_all_tokens)
+        metadata = table_metadata(table, results, workspace, days_of([key])[0] in plotted)
+        context.log_event(
+            AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata, tags=tags)
+        )
+
+
+def empty_metadata(chain: str, day: str) -> dict[str, Any]:
+    """Return the metadata of a partition for which nothing was fetched: 0 rows.
+
+    For a day (YYYY-MM-DD) before the chain's first block, a sentence says so.
+    """
+    known_chain = KNOWN_CHAINS.get(chain)
+    if known_chain is None or known_chain.first_day is None or date.fromisoformat(day) >= known_chain.first_day:
+        return {"dagster/row_count": 0}
+    return {
+        "dagster/row_count": 0,
+        "no data": f"the first block of {chain} is of {known_chain.first_day}; nothing to fetch",
+    }
+
+
+def newest_days(days: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the newest day of each chain. ``days`` are pairs of chain and day (YYYY-MM-DD)."""
+    return set(dict(sorted(days)).items())

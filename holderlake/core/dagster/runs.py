@@ -1,0 +1,153 @@
+"""Ingest within a Dagster run, for the assets and the backfill job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance
+
+from holderlake.core.contract.times import as_utc, partition_text, utc_now
+from holderlake.core.ingest.run import cancelling, check_before_run, ingest
+from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
+from holderlake.core.parts import parts
+from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.workspace import Workspace
+
+Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
+"""A stream, a chain, and the instants to fetch for that chain."""
+OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
+
+INGEST: Final = "ingest"
+"""Name of the job that materialises one day of a chain."""
+LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
+"""Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
+LOADS_TAG: Final = "holderlake/loads"
+"""Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
+
+A run with an empty list leaves both to the last run of its command. A run without the tag does both for itself.
+"""
+_RETRY_TAG: Final = "dagster/retry_number"
+"""Tag that Dagster gives to a run that repeats a failed run automatically."""
+_FIRST_RUN_TAG: Final = "dagster/root_run_id"
+_prepared: set[str] = set()
+"""Ids of this process's runs that have checked free space and repaired partitions."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of an ingest: addresses of tokens (empty for all), and ``refresh`` to fetch existing data again.
+
+    A refresh skips partitions that were written since ``refresh_since`` (naive UTC). This is the time at which the
+    refresh began. If it resumes an interrupted refresh, it is the time at which that one began.
+    """
+
+    tokens: Sequence[str] = ()
+    refresh: bool = False
+    refresh_since: datetime | None = None
+
+
+def prepare(
+    workspace: Workspace, run_id: str, instants: Mapping[str, Sequence[datetime]], streams: int, *, every_byte: bool
+) -> None:
+    """Check the free disk space, and let parts repair what the run reads, once per run, before any request.
+
+    ``instants`` are the as-of instants by chain, ``streams`` the number of streams that the run fetches. With
+    ``every_byte`` damage is found by checksums, else by file sizes. Raises ``SettingsError`` if the disk has too little
+    space, and ``LakeError`` if the lake has data of another provider.
+    """
+    if is_prepared(run_id):
+        return
+    check_before_run(workspace, streams * sum(map(len, instants.values())))
+    for before_run in parts("before_run"):
+        for chain, chain_instants in instants.items():
+            before_run(workspace, [chain], {partition_text(when) for when in chain_instants}, every_byte=every_byte)
+    _prepared.add(run_id)
+
+
+def is_prepared(run_id: str) -> bool:
+    """Return whether ``prepare`` was called for a run in this process, without an error."""
+    return run_id in _prepared
+
+
+def chains_to_load(tags: Mapping[str, str]) -> list[str] | None:
+    """Return the chains of ``LOADS_TAG`` in a run's tags; None if the run has no such tag."""
+    return json.loads(tags[LOADS_TAG]) if LOADS_TAG in tags else None
+
+
+async def ingest_run(
+    workspace: Workspace,
+    run_id: str,
+    work: Iterable[Work],
+    options: RunOptions,
+    on_result: Callable[[PartitionResult], None],
+    on_item: OnItem = lambda stream, chain, results: None,
+) -> None:
+    """Fetch and commit each item of ``work`` (a stream, a chain and as-of instants) in turn.
+
+    ``on_result`` is called after each finished partition, ``on_item`` after each item, also a failed one, with all its
+    finished partitions. Raises ``ProviderError`` for an error that stops the run, such as a refused key or a reached
+    ceiling, ``InstantAhead`` for a future instant, and ``Cancelled``. If the provider refuses an endpoint, the streams
+    of the other endpoints are fetched before the error is raised.
+    """
+    refused: dict[str, PermanentError] = {}
+    async with workspace.provider(run_id) as provider:
+        context = IngestContext(provider, workspace, options.refresh, options.refresh_since)
+        with cancelling(provider):
+            for stream, chain, instants in work:
+                if stream.endpoint in refused:
+                    continue
+                if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+                    workspace.report(LeftOut(stream.name, stream.tables, reason))
+                    continue
+                results: list[PartitionResult] = []
+
+                def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
+                    results.append(result)
+                    on_result(result)
+                    workspace.report(result)
+
+                try:
+                    await ingest(context, stream, chain, instants, options.tokens or None, report)
+                except TransientError as error:
+                    error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
+                    raise
+                except PermanentError as error:
+                    if error.stops != "endpoint":
+                        raise
+                    refused[stream.endpoint] = error
+                finally:
+                    on_item(stream, chain, results)
+            provider.check_running()
+    for refusal in refused.values():
+        raise refusal
+
+
+def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
+    """Return the time (naive UTC) at which the refresh of a run began: when the run was created.
+
+    For a run that Dagster repeats after a crash, it is the creation of the first run, so that partitions that the first
+    run refreshed are not paid again.
+    """
+    run, record = instance.get_run_by_id(run_id), instance.get_run_record_by_id(run_id)
+    if run is not None and _RETRY_TAG in run.tags and _FIRST_RUN_TAG in run.tags:
+        record = instance.get_run_record_by_id(run.tags[_FIRST_RUN_TAG]) or record
+    return as_utc(record.create_timestamp) if record else utc_now()
+
+
+def lacks_tokens(run_tokens: Sequence[str], results: Iterable[PartitionResult]) -> bool:
+    """Return whether a partition of ``results`` lacks watched tokens because the run fetched ``run_tokens`` only."""
+    return bool(run_tokens) and any(result.lacks_tokens for result in results)
+
+
+def by_day(results: Iterable[PartitionResult]) -> dict[tuple[str, str], list[PartitionResult]]:
+    """Group the results by chain and day (YYYY-MM-DD)."""
+    ordered = sorted(results, key=lambda result: (result.chain, result.as_of))
+    return {
+        day: list(day_results)
+        for day, day_results in groupby(ordered, lambda result: (result.chain, f"{result.as_of:%Y-%m-%d}"))
+    }

@@ -1,0 +1,1 @@
+"""Dagster's history of runs in a home: its folder and settings, its event log, its format and its retention."""

@@ -1,0 +1,118 @@
+"""Dagster's home in our home folder: its settings, ``DAGSTER_HOME``, and the instance with the history of runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from dagster import DagsterInstance
+from sqlalchemy.exc import SQLAlchemyError
+
+from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.locks import locked
+from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.operations.history.history import check_history
+
+_prepared: set[str] = set()
+"""Values of ``DAGSTER_HOME`` that this process set."""
+_MOVES_AWAY: Final = "'holderlake home rebuild --damaged' moves that folder away"
+_FAST_EVENT_LOG: Final = "holderlake.operations.history.event_log", "FastEventLogStorage"
+
+
+def own_dagster_home(home: Path) -> Path | None:
+    """Return the user's ``DAGSTER_HOME``; None if there is none, or it is ``home``, or this program set it."""
+    user_home = os.environ.get("DAGSTER_HOME")
+    return (
+        None
+        if not user_home or user_home in _prepared or Path(user_home).resolve() == home.resolve()
+        else Path(user_home)
+    )
+
+
+def prepare_dagster_home(home: Path) -> None:
+    """Create Dagster's folder in the home, switch telemetry off, and set ``DAGSTER_HOME`` to the folder.
+
+    Does nothing if the environment has a ``DAGSTER_HOME`` of the user's own. Raises ``DatabaseError`` if a later
+    version wrote the history in the folder.
+    """
+    if own_dagster_home(home):
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    check_history(home)
+    config = home / "dagster.yaml"
+    if not config.exists():
+        write_whole(config, files("holderlake.operations.history").joinpath("dagster.yaml").read_bytes())
+    os.environ["DAGSTER_HOME"] = str(home.resolve())
+    _prepared.add(os.environ["DAGSTER_HOME"])
+
+
+@contextmanager
+def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
+    """Open Dagster's history under a home, with the fast event log unless ``dagster.yaml`` chooses a storage.
+
+    If the environment has a ``DAGSTER_HOME`` of the user's own, open that instead, with its own settings.
+
+    Raises ``DatabaseError`` if one of its files is damaged or can't be written.
+    """
+    user_home = own_dagster_home(home)
+    config = (user_home or home) / "dagster.yaml"
+    if not user_home:
+        home.mkdir(parents=True, exist_ok=True)
+    try:
+        with ExitStack() as opened:
+            with nullcontext() if user_home else locked(home / ".opening.lock"), _explained_settings(config):
+                prepare_dagster_home(home)
+                if user_home:
+                    instance = DagsterInstance.get()
+                else:
+                    _remove_empty_databases(home)
+                    # 'local_temp' keeps its files: it is Dagster's public way to open a home with other settings
+                    instance = DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], _fast_event_log(config))
+                opened.enter_context(instance)
+            yield instance
+    except (SQLAlchemyError, sqlite3.DatabaseError) as error:
+        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+        is_broken = re.search("malformed|not a database|no such (table|column)", reason)
+        remedy = (
+            f"{'move that folder away' if user_home else _MOVES_AWAY}: it has the history of runs, and no data"
+            if is_broken
+            else "free some space"
+            if "full" in reason
+            else "repeat the command; if that fails too, 'holderlake doctor' names damaged files"
+        )
+        raise DatabaseError(f"Dagster's history in {user_home or home} can't be used ({reason}); {remedy}") from error
+
+
+def _remove_empty_databases(home: Path) -> None:
+    """Remove databases of a history that a crash left without a byte: Dagster makes missing ones, and not these."""
+    for name in ("history/runs.db", "history/runs/index.db", "schedules/schedules.db"):
+        path = home / name
+        if path.exists() and not path.stat().st_size:
+            path.unlink()
+
+
+def _fast_event_log(config: Path) -> dict[str, Any]:
+    """Return the settings of the fast event log; empty if the user's ``dagster.yaml`` chooses a storage."""
+    if re.search(r"^(storage|event_log_storage):", config.read_text("utf-8"), re.MULTILINE):
+        return {}
+    module, name = _FAST_EVENT_LOG
+    folder = str(config.parent.resolve() / "history" / "runs")
+    return {"event_log_storage": {"module": module, "class": name, "config": {"base_dir": folder}}}
+
+
+@contextmanager
+def _explained_settings(path: Path) -> Iterator[None]:
+    """Raise ``DatabaseError`` within the block if Dagster cannot read its settings file."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.DatabaseError, OSError):
+        raise
+    except Exception as error:  # from Dagster, from YAML, or from a module that they name
+        reason = str(error).splitlines()[0]
+        raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is created again") from error

@@ -1,0 +1,23 @@
+"""The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains the kinds.
+
+A new part is a line here. Without a line, the core works without the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "source": ("holderlake.service.embedded:local_source",),
+    "bucket": ("holderlake.scale.bucket.home",),
+    "tables": ("holderlake.analysis.comparison.tables",),
+    "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),
+    "run_stopped": ("holderlake.operations.healing.paused:pause_schedule",),
+    "schedule_tick": ("holderlake.operations.healing.expected:tick_of_schedule",),
+    "missing_instants": ("holderlake.operations.healing.runs:missing_instants",),
+    "after_load": ("holderlake.scale.iceberg:publish_if_chosen",),
+    "table_plots": ("holderlake.presentation.export.asset_plots:plots",),
+    "history_plots": ("holderlake.presentation.export.history_plots:history_markdown",),
+    "dagster": ("holderlake.sources.dagster:definitions", "holderlake.operations.dagster:definitions"),
+}

@@ -1,0 +1,103 @@
+"""The schedules ``daily``, which fetches the tables of each day, and ``freshness``, which checks them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from dagster import (
+    DefaultScheduleStatus,
+    ResourceParam,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    schedule,
+)
+
+from holderlake.core.contract.times import partition_text
+from holderlake.core.dagster.partitions import partition_key, previous_tick
+from holderlake.core.dagster.runs import INGEST, LIMITS
+from holderlake.core.dagster.versions import watch
+from holderlake.core.parts import parts
+from holderlake.core.settings import Settings
+from holderlake.core.workspace import Workspace
+from holderlake.pipelines.jobs import FRESHNESS
+
+
+def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
+    """Return the schedules. ``daily`` is stopped until a user starts it; ``freshness`` runs, and costs nothing."""
+    return [_daily_schedule(settings), freshness_schedule(FRESHNESS, DefaultScheduleStatus.RUNNING)]
+
+
+def freshness_schedule(job: str, status: DefaultScheduleStatus) -> ScheduleDefinition:
+    """Return the schedule of a job that evaluates ``freshness_checks``. It has the name of the job."""
+    return ScheduleDefinition(
+        name=job,
+        job_name=job,
+        cron_schedule="30 */6 * * *",
+        execution_timezone="UTC",
+        default_status=status,
+        description="Checks every six hours that each chain is fresh, and that no scheduled instant is missing.",
+    )
+
+
+def _daily_schedule(settings: Settings) -> ScheduleDefinition:
+    """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
+
+    @at_cron(settings, "daily", INGEST, "Fetches the partition of every watched chain whose instants have passed.")
+    def daily(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
+        watch(context.instance, workspace.settings.watchlist, workspace.settings.watchlist)
+        yield from due_runs(context, workspace, settings.schedule.cron)
+
+    return daily
+
+
+def due_runs(context: ScheduleEvaluationContext, workspace: Workspace, cron: str) -> Iterator[RunRequest | SkipReason]:
+    """Yield a run for each watched chain and day with an instant that is due at a tick, or the reason to skip it.
+
+    ``cron`` is that of the schedule. Parts may record the tick, or name a reason to launch no runs, such as a pause.
+    """
+    previous, tick = ticks_of(cron, context)
+    schedule_settings = workspace.settings.schedule
+    if reasons := [reason for of_tick in parts("schedule_tick") if (reason := of_tick(workspace, previous, tick))]:
+        yield SkipReason("; ".join(reasons))
+        return
+    due = 0
+    for day in due_days(tick, previous, schedule_settings.offsets):
+        if schedule_settings.excludes(day):
+            continue
+        for chain in sorted(workspace.settings.watchlist):
+            key = partition_key(chain, day)
+            # a day of several instants may have a run after each of them
+            yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
+            due += 1
+    if not due:
+        yield SkipReason("no instant is due")
+
+
+def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
+    """Return the days (midnight, UTC) with an instant after ``previous`` and not after ``tick``.
+
+    ``offsets`` are the instants of a day, as durations since midnight.
+    """
+    days = sorted({datetime.combine(when, time()) for when in (previous, tick)})
+    return [day for day in days if any(previous < day + offset <= tick for offset in offsets)]
+
+
+def at_cron(settings: Settings, name: str, job: str, description: str) -> Callable[[Any], ScheduleDefinition]:
+    """Return the decorator of a schedule at the cron time of the settings (UTC)."""
+    return schedule(
+        name=name,
+        job_name=job,
+        cron_schedule=settings.schedule.cron,
+        execution_timezone="UTC",
+        description=description,
+    )
+
+
+def ticks_of(cron: str, context: ScheduleEvaluationContext) -> tuple[datetime, datetime]:
+    """Return the tick before the present one, and the present one (naive UTC)."""
+    tick = context.scheduled_execution_time.replace(tzinfo=None)
+    return previous_tick(cron, tick), tick
