@@ -84,7 +84,7 @@ GROUP BY ALL;
 
 -- All holders of a token (its address or symbol) of your store at the end of the second t, with the wallets of one
 -- entity as one row, the largest owner first; from complete balances (balances_at), so no list is needed. kind is that
--- of special_addresses, null for wallets. searched as in owners_as_of.
+-- of special_addresses_as_of, null for wallets. searched as in owners_as_of.
 -- Example: SELECT owner, wallets, share FROM holders_by_owner((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY rank LIMIT 3;
 CREATE OR REPLACE MACRO holders_by_owner(of_token, t) AS TABLE
 WITH owners AS (
@@ -98,7 +98,7 @@ WITH owners AS (
         sum(held.share) AS share
     FROM balances_at(of_token, t) AS held
     LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
-    LEFT JOIN special_addresses AS special ON special.chain = held.chain AND special.address = held.address
+    LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = held.chain AND special.address = held.address
     GROUP BY ALL
 )
 SELECT
@@ -136,7 +136,7 @@ WITH held AS (
         entities.certain_entity
     FROM balances_at(of_token, t) AS held
     LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
-    LEFT JOIN special_addresses AS special ON special.chain = held.chain AND special.address = held.address
+    LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = held.chain AND special.address = held.address
 ),
 sizes AS (
     SELECT chain, 'wallets' AS holders, size, share FROM held WHERE NOT is_special
