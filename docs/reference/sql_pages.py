@@ -23,9 +23,12 @@ _RULES: Final = """
 ## Rules for all queries
 
 **Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. All sessions are
-in UTC on every machine; [other clients](connect.md) set it first. A date alone names the complete day:
-as of a date means as of its end; a period begins with its first day and, in `holder_changes`, ends with its last.
-`until` of `flows` is the first day that no longer counts.
+in UTC on every machine; [other clients](connect.md) set it first. A date names the complete day, and so does a midnight
+without a zone, whichever type it has (`DATE`, `TIMESTAMP` or text, `is_day`): as of a day means as of its end, and a
+period includes its first and its last day. Only `until` of `flows` is the first day that no longer counts. The instant
+of midnight is `'2026-06-30T00:00:00Z'`, `TIMESTAMPTZ` or unix seconds: write `timezone('UTC', timestamp)` for a column.
+In conditions of your own, SQL compares with the beginning of the day: `block_time <= '2026-06-30'` leaves that day out,
+so write `block_time < '2026-07-01'`. `holderlake sql`, Python and the assistants' tools say so.
 
 **As of a time.** Macros as of a time answer with the newest data at or before it: `requested` and `days_earlier` show
 the distance, and `is_outdated` is true if it is more than `sql.as_of_warning` of the [settings](settings.md).
@@ -269,6 +272,7 @@ SUBJECTS: Final = (
             "exact_units",
             "raw_balance",
             "instant",
+            "is_day",
             "unix_second",
             "start_of_period",
             "end_of_period",
