@@ -92,6 +92,28 @@ In addition to the [tables](../tables.md) there are, for each of `tokens`, `hold
 The metadata of `addresses` have the first two.
 """
 
+_THROUGH_TIME: Final = """\
+For tokens of your store, one call gives a figure of all holders at the end of each day, week, month, quarter or year,
+in any time zone. Each counts all holders, and wallets without exchanges, contracts and addresses without an owner.
+
+```sql
+-- shares of the ten largest, Gini index, Nakamoto coefficient by month
+FROM concentration_by_period('FERN', 'month', '2026-01-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY day;
+-- of the wallets that came in a month, how many are still there
+FROM retention('FERN', 'month', '2026-01-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY cohort, day;
+-- which part of the supply has not moved for 30 days
+FROM supply_age('FERN', 'month', '2026-01-01', '2026-06-30', days := [30]) WHERE holders = 'wallets' ORDER BY day;
+-- how long addresses hold
+SELECT median(days) FROM holding_times('FERN') ANTI JOIN special_addresses USING (chain, address);
+-- who bought and sold most in June
+FROM net_flows('FERN', '2026-06-01', '2026-06-30') WHERE kind IS NULL ORDER BY net DESC;
+-- days of Berlin
+FROM holders_by_day('FERN', '2026-06-01', '2026-06-30', zone := 'Europe/Berlin') ORDER BY day;
+```
+
+Missing transfers make figures wrong, and an address below zero is no holder: see
+[are my transfers complete](../sources.md#are-my-transfers-complete).
+"""
 _ALL_HOLDERS: Final = """\
 For tokens of your store, the balances of all addresses at the end of any second need no list and no credits. Macros
 take a token's address or symbol.
@@ -161,8 +183,26 @@ SUBJECTS: Final = (
         "all-holders",
         "All holders of your own tokens",
         "know all holders of a token of my store at any second, and how many there were",
-        ("balances_at", "balance_history", "holder_counts", "item_owner_at"),
+        ("balances_at", "balance_history", "holder_counts", "holders_by_day", "item_owner_at"),
         _ALL_HOLDERS,
+    ),
+    Subject(
+        "through-time",
+        "All holders through time",
+        "follow all holders of a token of my store by day, week or month: shares, Gini index, cohorts, age, net flows",
+        (
+            "concentration_by_period",
+            "retention",
+            "supply_age",
+            "holding_times",
+            "net_flows",
+            "holders_by_period",
+            "supply_by_period",
+            "balance_periods",
+            "periods",
+            "concentration_of",
+        ),
+        _THROUGH_TIME,
     ),
     Subject(
         "holder-lists",
@@ -238,6 +278,8 @@ SUBJECTS: Final = (
             "transfers_of",
             "transfers_between",
             "flows",
+            "wallet_funding",
+            "funding_of",
             "address_transfers",
             "flows_between",
             "exchange_flows",

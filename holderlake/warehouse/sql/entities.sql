@@ -153,21 +153,30 @@ sizes AS (
 ),
 ranked AS (
     SELECT
-        *,
+        chain,
+        holders,
+        size,
+        share,
         row_number() OVER from_largest AS place,
-        row_number() OVER (PARTITION BY chain, holders ORDER BY size) AS place_from_smallest,
         sum(size) OVER (PARTITION BY chain, holders) AS total,
-        sum(size) OVER from_largest AS size_so_far
+        total - sum(size) OVER from_largest + size AS so_far
     FROM sizes
     WINDOW from_largest AS (PARTITION BY chain, holders ORDER BY size DESC ROWS UNBOUNDED PRECEDING)
 )
 SELECT
     chain,
     holders,
-    count(*) AS number,
-    sum(share) FILTER (place <= 10) AS top_10_share,
-    2 * sum(place_from_smallest * size) / (count(*) * any_value(total)) - (count(*) + 1) / count(*) AS gini_index,
-    sum(power(size / total, 2)) AS herfindahl_hirschman_index,
-    count(*) FILTER (size_so_far - size < total / 2) AS nakamoto_coefficient
-FROM ranked
-GROUP BY chain, holders;
+    figures.number,
+    top_10_share,
+    figures.gini_index,
+    figures.herfindahl_hirschman_index,
+    figures.nakamoto_coefficient
+FROM (
+    SELECT
+        chain,
+        holders,
+        sum(share) FILTER (place <= 10) AS top_10_share,
+        concentration_of(size, place, so_far, total) AS figures
+    FROM ranked
+    GROUP BY chain, holders
+);
