@@ -31,6 +31,6 @@ class Rules(BaseModel, frozen=True):
         default=frozenset(), description="Contracts that can be time nodes, in addition to exchanges"
     )
     labels: Literal["latest", "as_of"] = Field(
-        default="latest",
-        description="Labels with a period count at all instants (latest), or at those of their period (as_of)",
+        default="as_of",
+        description="Labels with a period count at instants of their period (as_of), or at all instants (latest)",
     )
