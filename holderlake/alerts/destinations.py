@@ -25,7 +25,7 @@ from pydantic import SecretStr
 
 from holderlake.alerts.rules import Alert
 from holderlake.contract.times import to_unix, utc_now
-from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport, log_retries, retry_after
+from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, log_retries, retry_after
 from holderlake.settings import Settings
 
 LOGGER: Final = logging.getLogger("holderlake.alerts")
@@ -110,7 +110,6 @@ class Webhook:
     attempts: int = 3
     first_wait: float = field(default=0.5, repr=False)
     longest: float = SEND_SECONDS
-    transport: Transport = "aiohttp"
 
     @property
     def description(self) -> str:
@@ -138,13 +137,7 @@ class Webhook:
         failure: NotDelivered | None
         try:
             url = httpx.URL(self.url.get_secret_value())
-            http = HttpClient(
-                url,
-                headers=self._headers(message),
-                timeout=self.timeout,
-                response_bytes=MEGABYTE,
-                transport=self.transport,
-            )
+            http = HttpClient(url, headers=self._headers(message), timeout=self.timeout, response_bytes=MEGABYTE)
             try:
                 response = await http.send("POST", str(url), content=message.body)
             finally:
@@ -184,7 +177,6 @@ def webhook_of(settings: Settings) -> Webhook:
         alert_settings.signing_secret(),
         timeout=alert_settings.timeout_seconds,
         attempts=alert_settings.attempts,
-        transport=settings.http_transport,
     )
 
 

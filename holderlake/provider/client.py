@@ -28,7 +28,7 @@ from holderlake.contract import exact_json
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
-from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport, log_retries
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, log_retries
 from holderlake.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (
@@ -104,7 +104,6 @@ class CallOptions:
     rate_window: float = 60.0
     charged_repeats: int = 1
     answer_bytes: int = RESPONSE_BYTES
-    transport: Transport = "aiohttp"
 
 
 class ProviderClient:
@@ -158,7 +157,6 @@ class ProviderClient:
             timeout=self._timeout,
             connections=self._connections,
             response_bytes=self._options.answer_bytes,
-            transport=self._options.transport,
         )
         return self
 

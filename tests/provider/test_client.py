@@ -1,4 +1,4 @@
-"""The provider's client against a real server that misbehaves, with both transports."""
+"""The provider's client against a real server that misbehaves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import traceback
 import tracemalloc
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from decimal import Decimal
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pytest
 from pydantic import SecretStr
@@ -33,7 +32,6 @@ from holderlake.contract.requests import (
     TokensMetadataRequest,
 )
 from holderlake.contract.times import utc_now
-from holderlake.http import Transport
 from holderlake.provider import errors
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.client import CallOptions, ProviderClient
@@ -62,19 +60,9 @@ OK = answer(CHAINS)
 T = TypeVar("T")
 
 
-_transport: Transport = "aiohttp"
-
-
-@pytest.fixture(autouse=True, params=get_args(Transport))
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test with both transports."""
-    monkeypatch.setitem(globals(), "_transport", request.param)
-
-
 def talk(steps: list[Step], work: Callable[[ProviderClient, Misbehaving], Awaitable[T]], **options: Any) -> T:
     """Run ``work`` with a server that plays the steps and a client that retries fast."""
     chosen = {"timeout": PATIENCE, "attempts": 3, "first_wait": 0.01} | options
-    chosen["options"] = replace(chosen.get("options", CallOptions()), transport=_transport)
 
     async def play() -> T:
         async with Misbehaving(steps) as server, ProviderClient(server.address, KEY, **chosen) as client:
@@ -271,8 +259,7 @@ def test_a_refused_connection_was_not_charged() -> None:
 
         async def call() -> None:
             address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-            options = CallOptions(transport=_transport)
-            async with ProviderClient(address, KEY, attempts=2, first_wait=0.01, options=options) as client:
+            async with ProviderClient(address, KEY, attempts=2, first_wait=0.01) as client:
                 await client.ask(ChainsRequest())
 
         with pytest.raises(errors.Unreachable) as caught:
@@ -538,7 +525,7 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
             repr(client),
             str(vars(client)),
             repr(client._http and vars(client._http)),
-            repr(client._http and client._http._client.headers),
+            repr(client._http and [each.headers for each in client._http._idle]),
         ]
         for _step in range(len(steps)):
             with pytest.raises(ProviderError) as caught:

@@ -27,7 +27,7 @@ from holderlake.engine.sources.rpc.errors import (
     shortened,
 )
 from holderlake.engine.sources.rpc.messages import Call, chain_id, number
-from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport, retry_after
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, retry_after
 
 TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -76,7 +76,6 @@ class Endpoint:
         batch: int,
         connections: int,
         answer_bytes: int = RESPONSE_BYTES,
-        transport: Transport = "aiohttp",
     ) -> None:
         address = _checked(url)
         self.host = address.host if address.port is None else f"{address.host}:{address.port}"
@@ -92,7 +91,6 @@ class Endpoint:
             timeout=timeout,
             connections=connections,
             response_bytes=answer_bytes,
-            transport=transport,
         )
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from holderlake.engine.sources.rpc.errors import (
     WrongChain,
 )
 from holderlake.engine.sources.rpc.messages import Call, Header, block_number, header, number
-from holderlake.http import Transport, log_retries
+from holderlake.http import log_retries
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
@@ -55,13 +55,10 @@ class Node:
         batch: int = 50,
         connections: int = 8,
         first_wait: float = 0.5,
-        transport: Transport = "aiohttp",
     ) -> None:
         if not urls:
             raise ValueError("a node needs at least one endpoint; give its address, for example http://127.0.0.1:8545")
-        self._endpoints = [
-            self._kind(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
-        ]
+        self._endpoints = [self._kind(url, timeout=timeout, batch=batch, connections=connections) for url in urls]
         self._resting: dict[Endpoint, float] = {}
         self._rejected: dict[Endpoint, WrongChain] = {}
         self._evm_id = evm_id
