@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import html
 import json
 import logging
 import socket
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import pytest
 from pydantic import SecretStr
@@ -538,6 +540,39 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
 
     talk(steps, work, attempts=1, timeout=0.3)
     assert KEY not in "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+
+
+ODD_KEY = 'hl_a+b/c="9&<x>\\y'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ODD_KEY,
+        quote(ODD_KEY, safe=""),
+        quote(ODD_KEY, safe="").lower(),
+        quote(quote(ODD_KEY, safe=""), safe=""),
+        json.dumps(ODD_KEY)[1:-1].replace("/", "\\/"),
+        "".join(f"\\u{ord(letter):04X}" for letter in ODD_KEY),
+        json.dumps(json.dumps(ODD_KEY))[3:-3],
+        html.escape(ODD_KEY),
+    ],
+)
+def test_an_echoed_key_is_replaced_in_each_form(form: str) -> None:
+    async def received() -> bytes:
+        body = b'[{"name": "100% \\u0041", "x": "key ' + form.encode() + b'"}]'
+        async with Misbehaving([answer(body)]) as server, ProviderClient(server.address, ODD_KEY) as client:
+            return (await client.send(ChainsRequest())).raw
+
+    assert asyncio.run(received()) == b'[{"name": "100% \\u0041", "x": "key ***"}]'
+
+
+def test_a_short_key_does_not_change_a_paid_answer() -> None:
+    async def received() -> bytes:
+        async with Misbehaving([OK]) as server, ProviderClient(server.address, "eth") as client:
+            return (await client.send(ChainsRequest())).raw
+
+    assert b'"eth"' in asyncio.run(received())
 
 
 def test_the_key_is_removed_from_a_redirect_target() -> None:
