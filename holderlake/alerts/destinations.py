@@ -10,7 +10,6 @@ import asyncio
 import base64
 import binascii
 import hmac
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +23,8 @@ import stamina
 from pydantic import SecretStr
 
 from holderlake.alerts.rules import Alert
+from holderlake.contract import exact_json
+from holderlake.contract.text import printable
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, log_retries, retry_after
 from holderlake.settings import Settings
@@ -86,7 +87,7 @@ class Log:
     def send(self, alert: Alert, found_at: datetime) -> None:
         """Write an alert to the log."""
         # JSON keeps the evidence in one line: anyone may have chosen the labels in it.
-        LOGGER.warning("%s %s", alert.sentence, json.dumps(alert.evidence))
+        LOGGER.warning("%s %s", alert.sentence, printable(exact_json.encode(alert.evidence).decode()))
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def message_of(alert: Alert, found_at: datetime) -> Message:
             "evidence": alert.evidence,
         },
     }
-    return Message(alert.fingerprint, json.dumps(content).encode())
+    return Message(alert.fingerprint, exact_json.encode(content))
 
 
 def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
