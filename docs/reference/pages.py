@@ -86,7 +86,7 @@ All commands end with one of these exit codes:
 _SETTINGS_COLUMNS: Final = "| setting | environment | default | meaning |\n|---|---|---|---|\n"
 DECISIONS: Final = {
     "Folders and databases": ("home", "lake", "bucket", "state"),
-    "Provider and key": ("api_key", "api_key_file", "http_transport", "provider"),
+    "Provider and key": ("api_key", "api_key_file", "provider"),
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
     "Schedule and budget": ("schedule", "budget", "healing"),
     "Retention": ("retention",),

@@ -262,7 +262,6 @@ class Workspace:
                 provider_settings.rate_window_seconds,
                 provider_settings.charged_repeats,
                 round(provider_settings.answer_megabytes * MEGABYTE),
-                self.settings.http_transport,
             ),
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:

@@ -68,7 +68,7 @@ def _each_cause_once(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _versions() -> Finding:
-    names = ("dagster", "duckdb", "pyarrow", "aiohttp", "pydantic")
+    names = ("dagster", "duckdb", "pyarrow", "httpx", "pydantic")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     is_supported = (3, 11) <= sys.version_info[:2] <= (3, 13)
     return Finding(
