@@ -58,8 +58,8 @@ LEFT JOIN relabelled USING (chain, address)
 WHERE kind = 'top_holder';
 
 -- The strength of each magic node: the number of shown holders that it is linked to, before the number of transfers with
--- them; also without links that are too recent for the other side (old), and without holders that it lacks or has other labels
--- of (remaining), with their main cause.
+-- them; also without holders that the other side lacks or has other labels of (remaining), with their main cause, and then without
+-- links that are too recent for it (old).
 CREATE TABLE strengths AS
 WITH linked AS (
     SELECT
@@ -77,7 +77,7 @@ WITH linked AS (
 )
 SELECT
     magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, sum(strength) AS strength,
-    sum(old) AS old, coalesce(sum(strength) FILTER (reason IS NULL), 0) AS remaining, mode(reason) AS cause
+    coalesce(sum(old) FILTER (reason IS NULL), 0) AS old, coalesce(sum(strength) FILTER (reason IS NULL), 0) AS remaining, mode(reason) AS cause
 FROM wallets AS magic
 JOIN (
     SELECT
@@ -190,7 +190,7 @@ CREATE TABLE link_causes AS
 SELECT
     differing_links.*,
     CASE
-        WHEN lacks IS NULL AND delays.is_late AND is_recent THEN 'lateness'
+        WHEN delays.is_late AND is_recent THEN 'lateness'
         WHEN lacks IS NULL AND transfers_a = transfers_b AND factor <> 0 THEN 'other decimals'
         WHEN lacks IS NULL AND delays.is_late AND lacking.chain IS NULL THEN 'lateness'
         WHEN lacks IS NULL THEN CASE WHEN transfers_a <> transfers_b THEN 'transfers' ELSE 'unexplained' END
@@ -199,7 +199,6 @@ SELECT
         WHEN in_window <> '' THEN windows.cause
         WHEN mine.supernode_degree < its.supernode_degree AND sender.degree >= mine.supernode_degree
             AND receiver.degree >= mine.supernode_degree THEN 'other thresholds'
-        WHEN is_recent THEN coalesce(state, 'unexplained')
         WHEN lacking.chain IS NOT NULL THEN lasting
         ELSE coalesce(late, 'unexplained')
     END AS cause
