@@ -35,7 +35,7 @@ _NAVIGATION: Final = {
         "Ask": ["questions", "connect", "iceberg", "explorer", "assistants", "entities", "reports", "alerts"],
         "Fill": ["backfills", "sources", "formats"],
         "Run": ["running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
-        "Look up": ["tables", "sql", "python", "commands", "settings", "engine", "contract", "glossary"],
+        "Look up": ["tables", "sql", "python", "commands", "settings", "engine", "figures", "contract", "glossary"],
         "Change it": ["design", "decisions"],
     },
     "tables": {"": ["tables/*"]},

@@ -1,23 +1,43 @@
-"""TypeScript types of rows that the explorer's page receives, from the contract's models."""
+"""Types of the rows that the explorer's page receives, the names of figures and the colours of clusters."""
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import pyarrow as pa
 
+from holderlake.contract.figures import FIGURES, HEADLINE
 from holderlake.contract.models import HolderNode, Model, Scores, SupplyStats
 from holderlake.contract.tables import columns_of_model
+from holderlake.pictures.drawing.colours import PALETTE
 
 _MODELS: Final[tuple[type[Model], ...]] = (HolderNode, SupplyStats, Scores)
+_FIGURES: Final = """\
+
+/** The figures of a map, from holderlake/contract/figures.py. */
+export const FIGURES = {{
+{}}} as const;
+export type FigureName = keyof typeof FIGURES;
+/** The figures above a map. */
+export const HEADLINE = {} as const;
+/** Colours of clusters, from holderlake/pictures/drawing/colours.py. A cluster's number is always shown too. */
+export const PALETTE = {} as const;
+"""
 _HEAD: Final = """\
 /** Columns of an answer's objects, made by `python -m docs.reference.pages` from holderlake/contract/models.py. */
 """
 
 
 def page_types() -> str:
-    """Return the TypeScript file with a type for each model: its columns, amounts as exact texts."""
-    return _HEAD + "".join(f"export type {model.__name__} = {{\n{_members(model)}}};\n" for model in _MODELS)
+    """Return the TypeScript file: a type for each model with its columns, amounts as exact texts, and the figures."""
+    types = "".join(f"export type {model.__name__} = {{\n{_members(model)}}};\n" for model in _MODELS)
+    shown = ("title", "short", "unit", "explanation")
+    rows = ({name: getattr(figure, name) for name in shown} for figure in FIGURES.values())
+    figures = "".join(
+        f"  {column}: {json.dumps(row, ensure_ascii=False)},\n" for column, row in zip(FIGURES, rows, strict=True)
+    )
+    return f"{_HEAD}{types}{_FIGURES.format(figures, json.dumps(HEADLINE), json.dumps(PALETTE))}"
 
 
 def _members(model: type[Model]) -> str:

@@ -3,9 +3,10 @@ import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
-import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
+import { CHANGES, setTheme, theme, THEMES } from "./colours";
+import { FIGURES, HEADLINE, PALETTE, type FigureName } from "./columns";
 import { isSaved } from "./data";
-import { brief, count, counted, cut, date, scored, share } from "./format";
+import { brief, count, counted, cut, date, figure, partOf, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
 import { Added } from "./panels/added";
@@ -71,7 +72,6 @@ function App() {
 function Heading() {
   const { value: of } = history;
   const { value: at } = instant;
-  const grouped = at?.bundles;
   return (
     <div class="heading">
       <div class="what">
@@ -83,26 +83,22 @@ function Heading() {
       </div>
       {at && (
         <dl class="figures">
-          <Figure name="Score" title="0 concentrated, 100 decentralised" part={at.service_score === null ? null : at.service_score / 100}>{scored(at.service_score)}</Figure>
-          <Figure name="Top 10 groups" title="Held by the ten largest groups: clusters, and holders outside of them, without exchanges and contracts" part={at.top_10_adjusted}>{share(at.top_10_adjusted)}</Figure>
-          <Figure name="In clusters" title="Held by the ten largest clusters" part={grouped}>{share(grouped)}</Figure>
-          <Figure name="Exchanges" title="Held by centralised exchanges" part={at.cexs}>{share(at.cexs)}</Figure>
-          <Figure name="Nakamoto" title="Fewest groups that hold half: clusters, and holders outside of them, without exchanges and contracts">{count(at.nakamoto_coefficient)}</Figure>
+          {HEADLINE.map((name) => <Headline key={name} name={name} value={at[name]} />)}
         </dl>
       )}
     </div>
   );
 }
 
-/** A figure with a bar that is filled to `part` (0 to 1). */
-function Figure({ name, title: about, part, children }: { name: string; title: string; part?: number | null | undefined; children: string }) {
-  const filled = part === null || part === undefined ? null : Math.min(1, Math.max(0, part));
+/** A figure; a share and the score have a bar. */
+function Headline({ name, value }: { name: FigureName; value: number | null }) {
+  const part = partOf(name, value);
   return (
-    <div title={about}>
-      <dt>{name}</dt>
+    <div title={FIGURES[name].explanation}>
+      <dt>{FIGURES[name].short}</dt>
       <dd>
-        {children}
-        {filled !== null && <span class="bar" aria-hidden="true"><span style={{ width: `${filled * 100}%` }} /></span>}
+        {figure(name, value)}
+        {part !== null && <span class="bar" aria-hidden="true"><span style={{ width: `${part * 100}%` }} /></span>}
       </dd>
     </div>
   );

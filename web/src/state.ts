@@ -1,9 +1,10 @@
 /** The state of the page: follows the view, requests its data, and plays the history. */
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
+import { FIGURES } from "./columns";
 import { evidenceOf } from "./evidence";
 import { startAnchors } from "./map/scene";
-import { NOTHING, brief, counted, cut, date, name, scored, share } from "./format";
+import { NOTHING, brief, counted, cut, date, figure, name, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
@@ -295,11 +296,10 @@ export function ahead(of: data.History, at: string): data.Instant[] {
 
 function summary(of: data.History, at: string): string {
   const instant = of.instants.find((one) => one.at === at);
-  const score = instant?.service_score;
-  const parts = [score === null || score === undefined ? "no score" : `score ${scored(score)}`];
+  const parts = [`${FIGURES.service_score.title} ${figure("service_score", instant?.service_score)}`];
   if (instant?.holders) parts.push(counted(instant.holders, "holder"));
   if (instant?.clusters) parts.push(counted(instant.clusters, "cluster"));
-  if (instant?.top_10 !== null && instant?.top_10 !== undefined) parts.push(`the ten largest hold ${share(instant.top_10)}`);
+  if (instant?.top_10_share !== null) parts.push(`${FIGURES.top_10_share.title} ${figure("top_10_share", instant?.top_10_share)}`);
   return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
 }
 

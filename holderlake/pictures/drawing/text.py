@@ -1,4 +1,4 @@
-"""Make text safe to draw, measure its width, shorten or break it to fit, and write shares and instants as text.
+"""Make text safe to draw, measure its width, shorten or break it to fit, and write instants as text.
 
 Names and labels are untrusted. Control characters, direction marks, combining marks and symbols that the fonts lack are
 dropped. A letter that the fonts lack becomes a box.
@@ -17,7 +17,6 @@ from matplotlib.font_manager import FontProperties, get_font
 from matplotlib.ft2font import LoadFlags
 
 from holderlake.pictures.scene import Node
-from holderlake.units import percentage
 
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _FILES: Final = {False: str(_FONTS / "DejaVuSans.ttf"), True: str(_FONTS / "DejaVuSans-Bold.ttf")}
@@ -32,7 +31,6 @@ _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @cache
@@ -100,23 +98,6 @@ def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
 def short_address(address: str) -> str:
     """Return ``0x1234…abcd``; a short address stays complete."""
     return address if len(address) < 14 else f"{address[:6]}…{address[-4:]}"
-
-
-def percent(share: float, finest: float = 0.0) -> str:
-    """Return a share (0 to 1) as a percentage, with more digits for small ones.
-
-    A share below ``finest`` is written as ``<`` and the percentage of ``finest``.
-    """
-    parts = 100 * share
-    if 0 < share < finest:
-        return f"<{100 * finest:g}%"
-    if parts >= 0.095 or parts == 0:
-        text = percentage(share, 1)
-        return f"{float(text):.0f}%" if float(text) in (0, 100) else f"{text}%"
-    digit, power = f"{parts:.0e}".split("e")
-    if int(power) >= -5:
-        return f"{parts:.{-int(power)}f}%"
-    return f"{digit}\u00d710{str(int(power)).translate(_RAISED)}%"
 
 
 def instant(when: datetime) -> str:

@@ -1,7 +1,8 @@
 /** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
 import { colours, isDark, mixed, textOn } from "../colours";
+import { FIGURES, HEADLINE } from "../columns";
 import type { History, Instant } from "../data";
-import { brief, count, counted, cut, date, name, scored, share } from "../format";
+import { brief, count, counted, cut, date, figure as figureText, name, partOf, share } from "../format";
 import { arrowOf, type Look } from "../map/brush";
 import { LABEL_PIXELS, labelsOf, middleOf, textsOf } from "../map/labels";
 import { bounds, isExcluded, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
@@ -46,20 +47,15 @@ function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
   const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";
   pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply${by}`, soft);
   pen.text([MARGIN, HEIGHT - 9], fitted(cut(of.address, 200), PANEL[2], 12), { size: 12, colour: quiet });
-  const figures: [string, string, number | null][] = [
-    ["Score", scored(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
-    ["Top 10 groups", share(instant.top_10_adjusted), instant.top_10_adjusted],
-    ["In exchanges", share(instant.cexs), instant.cexs],
-    ["In contracts", share(instant.contracts), instant.contracts],
-  ];
-  const step = 160;
-  figures.forEach(([caption, value, part], place) => {
-    const left = WIDTH - MARGIN - step * (figures.length - place) + 24;
-    pen.text([left, 42], caption, { size: 13.5, colour: quiet });
-    pen.text([left, 71], value, { size: 25, colour: ink, bold: true });
+  const step = 140;
+  HEADLINE.forEach((figure, place) => {
+    const left = WIDTH - MARGIN - step * (HEADLINE.length - place) + 24;
+    const part = partOf(figure, instant[figure]);
+    pen.text([left, 42], FIGURES[figure].short, { size: 13.5, colour: quiet });
+    pen.text([left, 71], figureText(figure, instant[figure]), { size: 25, colour: ink, bold: true });
     if (part === null) return;
     pen.box(left, 82, step - 24, 4, grid, 2);
-    pen.box(left, 82, (step - 24) * Math.min(1, Math.max(0, part)), 4, quiet, 2);
+    pen.box(left, 82, (step - 24) * part, 4, quiet, 2);
   });
 }
 
@@ -89,7 +85,7 @@ function drawClusters(pen: Pen, { scene, colourOf }: Subject, top: number): numb
     at = row(pen, at, colourOf(one.cluster_id), `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
   }
   if (clusters.length > MOST_LISTED) {
-    pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller ones`, { size: 14, colour: colours.value.quiet });
+    pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller`, { size: 14, colour: colours.value.quiet });
     at += 24;
   }
   return at + (clusters.length ? 16 : 40);
