@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from holderlake.contract.chains import BURN_ADDRESSES
 from holderlake.contract.figures import FIGURES, HEADLINE
 from holderlake.contract.models import HolderNode, Model, Scores, SupplyStats
 from holderlake.contract.tables import columns_of_model
@@ -23,6 +24,8 @@ export type FigureName = keyof typeof FIGURES;
 export const HEADLINE = {} as const;
 /** Colours of clusters, from holderlake/pictures/drawing/colours.py. A cluster's number is always shown too. */
 export const PALETTE = {} as const;
+/** Addresses without an owner, to which burnt tokens go. */
+export const BURN_ADDRESSES: readonly string[] = {};
 """
 _HEAD: Final = """\
 /** Columns of an answer's objects, made by `python -m docs.reference.pages` from holderlake/contract/models.py. */
@@ -37,7 +40,7 @@ def page_types() -> str:
     figures = "".join(
         f"  {column}: {json.dumps(row, ensure_ascii=False)},\n" for column, row in zip(FIGURES, rows, strict=True)
     )
-    return f"{_HEAD}{types}{_FIGURES.format(figures, json.dumps(HEADLINE), json.dumps(PALETTE))}"
+    return f"{_HEAD}{types}{_FIGURES.format(figures, json.dumps(HEADLINE), json.dumps(PALETTE), json.dumps(sorted(BURN_ADDRESSES)))}"
 
 
 def _members(model: type[Model]) -> str:

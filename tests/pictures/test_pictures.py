@@ -329,7 +329,7 @@ def test_many_threads_draw_the_same_bytes() -> None:
 
 def test_the_title_names_token_chain_and_instant() -> None:
     texts = texts_in(clustered())
-    assert {"Alpha", "ALP", "Ethereum · 21 November 2025, 07:04 UTC"} <= set(texts)
+    assert {"Alpha", "ALP", "Ethereum · 21 Nov 2025, 07:04 UTC"} <= set(texts)
 
 
 def test_the_key_figures_are_the_maps() -> None:

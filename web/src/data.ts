@@ -94,7 +94,7 @@ export type Cluster = {
   magic_node_count: number;
 };
 
-export type Failure = { endpoint: string; code: string; reason: string };
+export type Failure = { endpoint: string; code: string; reason: string; at: string };
 
 export type TokenMap = {
   at: string;

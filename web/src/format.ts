@@ -79,6 +79,14 @@ export function rough(amount: string | null): string {
   return Number.isFinite(value) ? short().format(value).replace("-", "−") : exact(amount);
 }
 
+const THOUSANDS: Record<string, number> = { "": 1, k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
+
+/** Returns the number of a text such as 10M, 2.5k or 1,000; 0 for any other text. */
+export function amountOf(text: string): number {
+  const [, digits, power = ""] = /^\s*([\d.,]+)\s*([kmbt]?)\s*$/i.exec(text) ?? [];
+  return Number(digits?.replaceAll(",", "") ?? 0) * (THOUSANDS[power.toLowerCase()] as number) || 0;
+}
+
 export function seconds(at: string): number {
   const found = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(at);
   if (!found) return Number.NaN;

@@ -5,10 +5,10 @@ import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, setTheme, theme, THEMES } from "./colours";
 import { FIGURES, HEADLINE, PALETTE, type FigureName } from "./columns";
-import { isSaved } from "./data";
+import { isSaved, type Node } from "./data";
 import { brief, count, counted, cut, date, figure, partOf, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
-import { samples } from "./map/scene";
+import { isExcluded, samples } from "./map/scene";
 import { Added } from "./panels/added";
 import { Clusters } from "./panels/clusters";
 import { Compare } from "./panels/compare";
@@ -20,7 +20,7 @@ import { Save } from "./panels/save";
 import { Copy } from "./panels/parts";
 import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
-import { changeOf, follow, history, instant, shown, spoken, title, trouble } from "./state";
+import { changeOf, finding, follow, history, instant, isFolded, shown, spoken, title, trouble } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
 
 const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
@@ -47,6 +47,7 @@ function App() {
       <main>
         <section class="stage" aria-labelledby="title">
           <Heading />
+          {finding.value && <Finding />}
           <AfterData />
           <AssumedDecimals />
           <div class="map-area">
@@ -67,6 +68,17 @@ function App() {
       <div class="sr" role="status" aria-live="polite">{spoken.value}</div>
     </>
   );
+}
+
+/** The sentence about the map; what follows the first full stop is in a lighter type. */
+function Finding() {
+  const [first, rest] = splitAt(finding.value);
+  return <p class="finding"><img src={icon} alt="" width="18" height="18" /><bdi>{first} <span class="quiet">{rest}</span></bdi></p>;
+}
+
+function splitAt(text: string): [string, string] {
+  const end = /\.(?= (Weak:|[\d.]+% is burnt))/.exec(text)?.index ?? text.length;
+  return [text.slice(0, end + 1), text.slice(end + 1).trim()];
 }
 
 function Heading() {
@@ -193,16 +205,17 @@ function Legend() {
       </ul>
     );
   }
+  const has = (what: (node: Node) => boolean) => (shown.value?.nodes ?? []).some(what);
   return (
     <ul class="legend map-legend" aria-label="What the map shows">
-      <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>
-      <li><Dot colour="var(--lone)" />on its own</li>
+      {has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
+      {has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
       <Sizes />
-      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>
-      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">shared exchange deposits</span></Toggle>
+      {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>}
+      {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">shared exchange deposits</span></Toggle>}
       {history.value?.hasOwners && <Owners />}
-      <Toggle layer="exchanges">exchanges</Toggle>
-      <Toggle layer="contracts">contracts</Toggle>
+      {has((node) => isExcluded(node) && node.is_cex === true) && <Toggle layer="exchanges">exchanges</Toggle>}
+      {has((node) => isExcluded(node) && !node.is_cex) && <Toggle layer="contracts">pools, contracts</Toggle>}
       <Everything />
     </ul>
   );
@@ -238,7 +251,10 @@ const Dot = ({ colour }: { colour: string }) => (
 
 function Tabs() {
   const { tab } = view.value;
-  const choose = (one: Tab) => show({ tab: one, find: "" }, true);
+  const choose = (one: Tab) => {
+    isFolded.value = one === "compare";
+    show({ tab: one, find: "" }, true);
+  };
   const pressed = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const next = tabs[(tabs.indexOf(tab) + (step ?? 0) + tabs.length) % tabs.length];

@@ -155,7 +155,7 @@ def _legend(sheet: Sheet) -> list[_Part]:
     if any(node.time_node is not None for node in link_nodes):
         parts.append(_note(sheet, "Exchange used at the same time", sheet.diamond))
     if scene.lines:
-        parts.append(_note(sheet, "Transfers, as the arrow goes", sheet.arrow))
+        parts.append(_note(sheet, "Transfers, as the arrow points", sheet.arrow))
     parts.append(_note(sheet, "Not drawn: exchanges, pools, contracts and the busiest wallets."))
     if any(sheet.layout.is_enlarged(node.share or 0.0) for node in bubbles):
         least = share_text((sheet.layout.smallest / sheet.layout.scale) ** 2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import datetime
+from datetime import time as dt_time
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
@@ -27,10 +28,7 @@ _MEASURED_AT: Final = 64.0
 _TEXT_CHARACTERS: Final = 200
 """Most characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sept", "Oct", "Nov", "Dec")
 
 
 @cache
@@ -101,8 +99,9 @@ def short_address(address: str) -> str:
 
 
 def instant(when: datetime) -> str:
-    """Return an instant (UTC, without zone) to the minute."""
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M} UTC"
+    """Return an instant (UTC, without zone) as the explorer writes it: without the time at midnight."""
+    time = f"{when:, %H:%M:%S}".removesuffix(":00") if when.time() != dt_time() else ""
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}{time} UTC"
 
 
 def display_name(node: Node) -> str:

@@ -71,6 +71,7 @@ export function ByOwner() {
     else setFound([]);
   }, [of, at, isOn]);
   if (!found.length) return null;
+  if (!shown.value?.nodes.some((node) => node.owner)) return <p class="quiet">No owner with several wallets here.</p>;
   return (
     <table class="figures-table">
       <caption>

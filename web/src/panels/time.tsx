@@ -41,6 +41,7 @@ export function TimeBar() {
     ...{ ArrowLeft: go(-1), ArrowDown: go(-1), ArrowRight: go(1), ArrowUp: go(1) },
     ...{ PageDown: go(-10), PageUp: go(10), Home: go(-last), End: go(last) },
   };
+  if (!last) return <div class="time"><p class="when"><strong>{date(at.at)}</strong> <span>UTC, the only date</span></p></div>;
   return (
     <div class="time" role="group" aria-label="Time">
       <button type="button" class="play" aria-label={playing.value ? "Pause" : "Play the history"} disabled={last === 0} onClick={play}>
