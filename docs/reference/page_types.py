@@ -40,7 +40,8 @@ def page_types() -> str:
     figures = "".join(
         f"  {column}: {json.dumps(row, ensure_ascii=False)},\n" for column, row in zip(FIGURES, rows, strict=True)
     )
-    return f"{_HEAD}{types}{_FIGURES.format(figures, json.dumps(HEADLINE), json.dumps(PALETTE), json.dumps(sorted(BURN_ADDRESSES)))}"
+    lists = (json.dumps(listed) for listed in (HEADLINE, PALETTE, sorted(BURN_ADDRESSES)))
+    return f"{_HEAD}{types}{_FIGURES.format(figures, *lists)}"
 
 
 def _members(model: type[Model]) -> str:

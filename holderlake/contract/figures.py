@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -37,8 +38,8 @@ class Figure:
         if self.unit == "share":
             return share_text(value)
         if self.unit == "score":
-            return f"{value:.1f}".removesuffix(".0")
-        return f"{value:.3f}" if self.unit == "index" else f"{value:,.0f}"
+            return _rounded(value, 1).removesuffix(".0")
+        return _rounded(value, 3 if self.unit == "index" else 0)
 
 
 def share_text(share: float) -> str:
@@ -48,9 +49,15 @@ def share_text(share: float) -> str:
     if share < 0.00001:
         return "<0.001%"
     if share >= 1 - _NOISE:
-        return f"{100 * share:.0f}%"
+        return f"{_rounded(share, 0, 100)}%"
     digits = 1 if share >= 0.1 else 2 if share >= 0.001 else 3
-    return f"{100 * min(share, 0.999):.{digits}f}%"
+    return f"{_rounded(min(share, 0.999), digits, 100)}%"
+
+
+def _rounded(value: float, digits: int, factor: int = 1) -> str:
+    """Return the product with ``digits`` decimals, halves away from 0, as browsers round."""
+    number = (factor * Decimal(str(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{number:,f}"
 
 
 _GROUPS: Final = "clusters, and holders outside of them, without exchanges, pools and contracts"

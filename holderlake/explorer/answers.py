@@ -30,8 +30,9 @@ MOST_DIFFERENCES: Final = 200
 def tokens(reader: Reader, text: str) -> Columns:
     """Return up to ``MOST_TOKENS`` tokens that contain all words of ``text`` in name, symbol, address or chain.
 
-    Tokens match too that have a holder whose label contains the text, or whose address begins or ends with it, or is shortened to it (``0x4dcd…57b0``):
-    ``wallet``, ``wallet_label`` and ``share`` are of the largest one. The column ``found`` has the number of matches.
+    Tokens match too that have a holder whose label contains the text, or whose address begins or ends with it, or
+    is shortened to it (``0x4dcd…57b0``). ``wallet``, ``wallet_label`` and ``share`` are of the largest one. The column
+    ``found`` has the number of matches.
     """
     phrase = text.strip().lower()
     begin, dots, end = phrase.replace("...", "…").partition("…")

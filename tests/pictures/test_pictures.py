@@ -25,7 +25,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holderlake.contract.figures import share_text
+from holderlake.contract.figures import NOTHING, share_text
 from holderlake.contract.tables import TABLES, build
 from holderlake.pictures.drawing.colours import COLOURS, PALETTE, Theme, contrast, mixed, text_on
 from holderlake.pictures.drawing.draw import TokenTitle, draw_map
@@ -340,7 +340,7 @@ def test_the_key_figures_are_the_maps() -> None:
 def test_unknown_figures_are_a_dash() -> None:
     names = ("service_score", "cexs", "dexs", "bundles", "top_10_adjusted")
     texts = texts_in(draw(tables_of([0.5], **dict.fromkeys(names))))
-    assert texts.count("–") == 5
+    assert texts.count(NOTHING) == 5
 
 
 def test_the_largest_bubbles_carry_their_label_or_short_address() -> None:
