@@ -26,6 +26,7 @@ from docs.reference.sql_pages import SUBJECTS, sql_page, subject_page
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
+from holderlake.core.contract.figures import FIGURES, UNITS
 from holderlake.core.settings import Settings
 from holderlake.core.settings.declared import (
     COMMON,
@@ -54,6 +55,16 @@ decimals is null there, and its exact text is in `amount_exact`, which is null o
 
 The lake's files are `data/lake/<table>/chain=<chain>/timestamp=<as-of instant>/part-0.parquet`. Each table has a page:
 
+"""
+
+_FIGURES_HEAD: Final = """\
+# Figures of a map
+
+The explorer, its saved files, the pictures of the service, reports, the notebook, SQL and these pages use these names.
+Shares are parts of the total supply. A group is a cluster, or a holder outside of clusters.
+
+| figure | in little room | column | unit | definition |
+|---|---|---|---|---|
 """
 
 _SETTINGS_HEAD: Final = """\
@@ -134,6 +145,12 @@ def commands_page() -> str:
     return _COMMANDS_HEAD + codes + "".join(_commands(typer.main.get_command(app), "holderlake"))
 
 
+def figures_page() -> str:
+    """Return the page of the figures of maps."""
+    row = "| {0.title} | {0.short} | `{1}` | {2} | {0.explanation}; {0.definition} |\n"
+    return _FIGURES_HEAD + "".join(row.format(figure, column, UNITS[figure.unit]) for column, figure in FIGURES.items())
+
+
 def formats_page() -> str:
     """Return the page of the presets of transfer files, each with its columns and its sample."""
     lines = [f"| `{name}` | {', '.join(f'`{value}`' for value in values)} |\n" for name, values in FAILED.items()]
@@ -189,6 +206,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "sql.md": sql_page,
     **{f"sql/{subject.name}.md": partial(subject_page, subject) for subject in SUBJECTS},
     "formats.md": formats_page,
+    "figures.md": figures_page,
     "python.md": python_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
     "../web/src/columns.ts": page_types,

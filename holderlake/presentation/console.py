@@ -12,8 +12,9 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -30,6 +31,8 @@ from holderlake.core.contract.text import printable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LINE_SECONDS = 5.0
+"""Seconds between two lines of progress where no bar is shown."""
 _PIPED_WIDTH = 500
 """Characters in a line of output to a pipe or a file. The number is large, so that lines are hardly ever wrapped."""
 
@@ -166,7 +169,28 @@ def progress(text: str, total: int | None) -> Iterator[Progress]:
     )
     with _own_standard_error(), Progress(*columns, console=err, transient=not err.is_terminal, expand=True) as bar:
         bar.add_task(text, total=total, note="")
-        yield bar
+        with nullcontext() if err.is_terminal else _progress_lines(bar):
+            yield bar
+
+
+@contextmanager
+def _progress_lines(bar: Progress) -> Iterator[None]:
+    """Print the progress as a line every few seconds while the ``with`` block runs: files and pipes show no bar."""
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.wait(_LINE_SECONDS):
+            for task in bar.tasks:
+                of = "" if task.total is None else f" of {task.total:,.0f}"
+                err.print(f"{task.description}: {task.completed:,.0f}{of} {task.fields['note']}".rstrip())
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporter.join()
 
 
 @contextmanager

@@ -279,7 +279,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
         by_names += " --chain CHAIN"
     return raw.bad(
-        f"unknown layout. Columns seen: {', '.join(names)}. Map them, for example with {by_names} "
-        f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(titles))}. The nearest is "
-        f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
+        f"unknown layout; map its columns, for example with {by_names} (and --set OURS=VALUE for constant values). "
+        f"Columns seen: {', '.join(names)}. The nearest known layout, {nearest.title}, also needs "
+        f"{', '.join(sorted(nearest.needs - set(names)))}. Known layouts: {', '.join(sorted(titles))}"
     )

@@ -7,6 +7,7 @@ addresses.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -234,6 +235,15 @@ def chain_typed(text: str | None) -> str | None:
     if not is_chain_id(text):
         raise ValueError(f"{text!r} is not a chain id; use {CHAIN_ID_FORM}")
     return text
+
+
+def chain_meant(text: str) -> str | None:
+    """Return the id of the known chain that a text names or nearly names (``etherem``); None if there is none."""
+    chain_id = chain_named(text)
+    if chain_id in KNOWN_CHAINS:
+        return chain_id
+    near = difflib.get_close_matches(text.strip().lower(), _ALIASES, n=1, cutoff=0.75)
+    return _ALIASES[near[0]] if near else None
 
 
 def is_chain_id(text: str) -> bool:
