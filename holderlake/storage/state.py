@@ -11,14 +11,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, MetaData, Table
-from sqlalchemy.dialects import postgresql as postgresql_sql
-from sqlalchemy.dialects import sqlite as sqlite_sql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -275,16 +274,17 @@ def unix_now(db: Connection) -> float:
 
 def put(db: Connection, table: Table, *rows: Row, adding: bool = False) -> None:
     """Insert rows with the same columns. Where the primary key exists, change the columns, or with ``adding`` add."""
-    if not rows:
-        return
-    insert = (postgresql_sql if db.dialect.name == "postgresql" else sqlite_sql).insert(table)
-    keys = table.primary_key.columns
-    changes = {
-        name: table.c[name] + insert.excluded[name] if adding else insert.excluded[name]
-        for name in rows[0]
-        if name not in keys
-    }
-    db.execute(insert.on_conflict_do_update(index_elements=keys, set_=changes), rows)
+    if rows:
+        db.execute(_upsert(db.dialect.name, table, tuple(rows[0]), adding), rows)
+
+
+@cache
+def _upsert(dialect: str, table: Table, columns: tuple[str, ...], adding: bool) -> sa.Executable:
+    insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)  # that of PostgreSQL loads slowly
+    keys, given = table.primary_key.columns, insert.excluded
+    changes = {name: table.c[name] + given[name] if adding else given[name] for name in columns if name not in keys}
+    statement: sa.Executable = insert.on_conflict_do_update(index_elements=keys, set_=changes)
+    return statement
 
 
 def inserted(db: Connection, table: Table, rows: Sequence[Row]) -> Sequence[int]:

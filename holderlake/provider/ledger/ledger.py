@@ -61,6 +61,14 @@ _LATE_ANSWERS: Final = 512
 """Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
 _ENTRY: Final = ENTRIES.c
 _NEWEST: Final = select(func.coalesce(func.max(_ENTRY.id), 0))
+_RUN_COST: Final = select(RUNS.c.cost).where(RUNS.c.name == bindparam("name"))
+_DAY_COST: Final = select(DAYS.c.cost).where(DAYS.c.name == bindparam("name"))
+_COST_SINCE: Final = select(func.sum(DAYS.c.cost)).where(DAYS.c.name >= bindparam("day"))
+_MARK_BROKEN: Final = (
+    update(ENTRIES).where(_ENTRY.id == bindparam("entry"), IS_RESERVED).values(answer=None, owner=None)
+)
+_CLOSE: Final = update(ENTRIES).where(_ENTRY.id == bindparam("entry")).values(answer=None, owner=None)
+"""Statements that also set the columns of their parameters."""
 _GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     "endpoint": _ENTRY.endpoint,
     "day": _ENTRY.day,
@@ -284,7 +292,7 @@ class CreditLedger:
         connection was reset before an answer: they were not charged.
         """
         reserved = _sum(db, _ENTRY.cost, IS_RESERVED, _ENTRY.day >= start)
-        settled = _sum(db, DAYS.c.cost, DAYS.c.name >= start) - reserved
+        settled = _cost_since(db, start) - reserved
         if order.period == start and order.credits is not None and order.settled is not None:
             is_explained = order.credits - credits_remaining == settled - order.settled
             if is_explained:
@@ -451,10 +459,9 @@ class CreditLedger:
     def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[Ceiling]:
         start, _ = self._period(today)
         if run_id is not None:
-            yield Ceiling("per_run", self._limits["per_run"], _sum(db, RUNS.c.cost, RUNS.c.name == run_id))
-        day, cost = DAYS.c.name, DAYS.c.cost
-        yield Ceiling("per_day", self._limits["per_day"], _sum(db, cost, day == today.isoformat()))
-        yield Ceiling("per_month", self._limits["per_month"], _sum(db, cost, day >= start.isoformat()))
+            yield Ceiling("per_run", self._limits["per_run"], db.scalar(_RUN_COST, {"name": run_id}) or 0)
+        yield Ceiling("per_day", self._limits["per_day"], db.scalar(_DAY_COST, {"name": today.isoformat()}) or 0)
+        yield Ceiling("per_month", self._limits["per_month"], _cost_since(db, start.isoformat()))
 
     def _way_out(self, name: str, today: date) -> str:
         waits = {
@@ -489,13 +496,6 @@ class BalanceOrder:
     settled: int | None = None
 
 
-_MARK_BROKEN: Final = (
-    update(ENTRIES).where(_ENTRY.id == bindparam("entry"), IS_RESERVED).values(answer=None, owner=None)
-)
-_CLOSE: Final = update(ENTRIES).where(_ENTRY.id == bindparam("entry")).values(answer=None, owner=None)
-"""Statements that also set the columns of their parameters."""
-
-
 def _row(run_id: str, endpoint: str, subject: str | None, day: date, cost: int) -> dict[str, Any]:
     """Return the values of an entry that do not depend on its state."""
     call = {"run_id": run_id, "endpoint": endpoint, "subject": subject, "day": day.isoformat()}
@@ -515,6 +515,11 @@ def _is_any_open(db: StateConnection) -> bool:
 
 def _sum(db: StateConnection, cost: ColumnElement[int], *conditions: ColumnElement[bool]) -> int:
     return int(db.scalar(select(func.sum(cost)).where(*conditions)) or 0)
+
+
+def _cost_since(db: StateConnection, day: str) -> int:
+    """Return the settled or reserved hundredths of a credit since a day (YYYY-MM-DD)."""
+    return int(db.scalar(_COST_SINCE, {"day": day}) or 0)
 
 
 def _first_balance(db: StateConnection, period: str) -> tuple[int, int] | None:
@@ -543,7 +548,7 @@ def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaini
     calls, which the balance may not include yet. Amounts are hundredths of a credit.
     """
     late = select(_ENTRY.cost).order_by(_ENTRY.id.desc()).limit(_LATE_ANSWERS).subquery("late")
-    return credits_remaining + _sum(db, DAYS.c.cost, DAYS.c.name >= start) > allowance + _sum(db, late.c.cost)
+    return credits_remaining + _cost_since(db, start) > allowance + _sum(db, late.c.cost)
 
 
 def _day_of_month(year: int, month: int, day: int) -> date:
