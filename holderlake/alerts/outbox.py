@@ -80,7 +80,7 @@ _COUNTING: Final = "exchange_transfer"
 _ALERT: Final = _ALERTS.c
 _DELIVERY: Final = _DELIVERIES.c
 _IS_OF_HEAD: Final = func.substr(_ALERT.occasion, 1, len(HEAD)) == HEAD
-_FOUND: Final = select(*(_ALERT[name] for name in (*_COLUMNS, "measured", "threshold", "evidence", "found_at")))
+_ALERT_ROWS: Final = select(*(_ALERT[name] for name in (*_COLUMNS, "measured", "threshold", "evidence", "found_at")))
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Outbox:
                 fingerprint = alert.fingerprint
                 if _is_reported(db, alert) or db.scalar(select(_ALERT.id).where(_ALERT.fingerprint == fingerprint)):
                     continue
-                (added,) = inserted(db, _ALERTS, [_row(alert) | {"found_at": now.isoformat()}])
-                delivery = {"alert": added, "state": "pending", "next_at": now.isoformat()}
+                (alert_id,) = inserted(db, _ALERTS, [_row(alert) | {"found_at": now.isoformat()}])
+                delivery = {"alert": alert_id, "state": "pending", "next_at": now.isoformat()}
                 if destinations:
                     db.execute(insert(_DELIVERIES), [delivery | {"destination": name} for name in destinations])
                 new_alerts.append(alert)
@@ -157,7 +157,7 @@ class Outbox:
 
     def due(self, now: datetime) -> list[Due]:
         """Return the deliveries to be made now: new ones, failed ones whose wait is over, and interrupted ones."""
-        query = _FOUND.add_columns(_DELIVERY.destination, _DELIVERY.attempts).join_from(_ALERTS, _DELIVERIES)
+        query = _ALERT_ROWS.add_columns(_DELIVERY.destination, _DELIVERY.attempts).join_from(_ALERTS, _DELIVERIES)
         due = query.where(_IS_OPEN, _DELIVERY.next_at <= now.isoformat())
         return [_due(row) for row in self._db.rows(due.order_by(_ALERT.id, _DELIVERY.destination))]
 
@@ -165,7 +165,7 @@ class Outbox:
         """Return the notices about events at or after ``since``, the oldest first; empty if there is no outbox yet."""
         if not self.exists:
             return []
-        notices = _FOUND.where(_ALERT.found_at >= since.isoformat(), _ALERT.rule.in_(NOTICES))
+        notices = _ALERT_ROWS.where(_ALERT.found_at >= since.isoformat(), _ALERT.rule.in_(NOTICES))
         return [_due((*row, "", 0)).alert for row in self._db.rows(notices.order_by(_ALERT.id))]
 
     def of_head(self, chain: str, since: datetime, after_block: int) -> list[Alert]:
@@ -175,7 +175,7 @@ class Outbox:
         """
         if not self.exists:
             return []
-        of_head = _FOUND.where(_ALERT.chain == chain, _ALERT.timestamp >= since.isoformat(), _IS_OF_HEAD)
+        of_head = _ALERT_ROWS.where(_ALERT.chain == chain, _ALERT.timestamp >= since.isoformat(), _IS_OF_HEAD)
         alerts = [_due((*row, "", 0)).alert for row in self._db.rows(of_head.order_by(_ALERT.id))]
         return [alert for alert in alerts if alert.evidence[BLOCK] > after_block]
 

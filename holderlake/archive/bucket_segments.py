@@ -67,13 +67,13 @@ class BucketSegments(Segments):
     def copy_from(self, folder_segments: Segments) -> int:
         """Copy the segments of an archive in a folder that this one lacks, and return their number."""
         self.refresh(all_segments=True)
-        known = known_segments(self._index)
+        known_names = known_segments(self._index)
         copied = 0
         for segment in sorted({place.segment for place in folder_segments.places()}):
             content = (folder_segments.root / segment).read_bytes()
             entries = list(entries_in(content))
             name = f"{_PACKS}{entries[0][2][:10]}/{Path(segment).name}" if entries else segment
-            if entries and name not in known:
+            if entries and name not in known_names:
                 self._objects.put(name, content + footer(entries))
                 copied += 1
         self.refresh(all_segments=True)
@@ -112,19 +112,19 @@ class BucketSegments(Segments):
     def _refresh(self, index: State, *, all_segments: bool) -> None:
         began = time.monotonic()
         after_name = "" if all_segments else f"{_PACKS}{_time_of_name(utc_now() - _SKEW)}"
-        known = known_segments(index, after_name)  # read first: a segment that we write meanwhile is not gone
+        known_names = known_segments(index, after_name)  # read first: a segment that we write meanwhile is not gone
         listed = {
             listed_object.name: listed_object
             for listed_object in self._objects.list(_PACKS, after_name)
             if SEGMENT.fullmatch(listed_object.name)
         }
-        new_objects = [listed_object for name, listed_object in listed.items() if name not in known]
+        new_objects = [listed_object for name, listed_object in listed.items() if name not in known_names]
         readable = [
             (entries, listed_object.name)
             for listed_object, entries in zip(new_objects, in_threads(self._entries_of, new_objects), strict=True)
             if entries
         ]
-        deleted = known - listed.keys() if all_segments else set()
+        deleted = known_names - listed.keys() if all_segments else set()
         if readable or deleted:
             with index.transaction() as db:
                 remove_segments(db, deleted)

@@ -202,8 +202,8 @@ class Segments:
         """
         if not self._exists():
             return None
-        last = select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64).subquery()
-        ((newest,),) = self._rows(select(func.max(last.c.fetched_at)))
+        last_pieces = select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64).subquery()
+        ((newest,),) = self._rows(select(func.max(last_pieces.c.fetched_at)))
         return None if newest is None else str(newest)
 
     def check_index(self) -> None:
@@ -248,8 +248,8 @@ class Segments:
             piece_ids = [{"piece": place.id} for place in pieces if place.segment == segment]
             with self._index.transaction() as db:  # meanwhile no other process adds unknown segments
                 db.execute(delete(_PIECES).where(_PIECE.id == bindparam("piece")), piece_ids)
-                left = select(_PIECES).where(_PIECE.pack == segment).order_by(_PIECE.start)
-                places_left = _as_places(db.execute(left))
+                other_pieces = select(_PIECES).where(_PIECE.pack == segment).order_by(_PIECE.start)
+                places_left = _as_places(db.execute(other_pieces))
                 if places_left:
                     self._copy(db, places_left)
             self._delete(segment)

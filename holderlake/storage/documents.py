@@ -49,8 +49,8 @@ class Documents:
         if self._db is None:
             self._path(name).unlink(missing_ok=True)
         else:
-            named = _DOCUMENTS.c.folder == self._folder.name, _DOCUMENTS.c.name == name
-            self._db.run(lambda db: db.execute(delete(_DOCUMENTS).where(*named)))
+            document = _DOCUMENTS.c.folder == self._folder.name, _DOCUMENTS.c.name == name
+            self._db.run(lambda db: db.execute(delete(_DOCUMENTS).where(*document)))
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"

@@ -157,6 +157,6 @@ def leased(place: Where, name: str, if_held: Exception) -> Iterator[None]:
                 raise if_held
             yield
         finally:
-            held = _LEASES.c.name == name, _LEASES.c.owner == owner.name
-            database.run(lambda db: db.execute(delete(_LEASES).where(*held)))
+            own_lease = _LEASES.c.name == name, _LEASES.c.owner == owner.name
+            database.run(lambda db: db.execute(delete(_LEASES).where(*own_lease)))
             owner.close()

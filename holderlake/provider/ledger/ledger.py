@@ -247,8 +247,8 @@ class CreditLedger:
         """Record which API key is charged. After a change, the comparison with the provider's balance starts again."""
 
         def use(db: StateConnection) -> None:
-            stored = db.execute(select(ACCOUNT.c.salt, ACCOUNT.c.mark)).first()
-            salt, mark = stored or (secrets.token_hex(16), None)
+            stored_account = db.execute(select(ACCOUNT.c.salt, ACCOUNT.c.mark)).first()
+            salt, mark = stored_account or (secrets.token_hex(16), None)
             key_mark = hashlib.blake2b(
                 f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8
             ).hexdigest()
@@ -524,8 +524,8 @@ def _cost_since(db: StateConnection, day: str) -> int:
 
 def _first_balance(db: StateConnection, period: str) -> tuple[int, int] | None:
     """Return the first balance of the period, and the sum settled by then; None if no balance came."""
-    first = select(FIRST_BALANCES.c.credits, FIRST_BALANCES.c.settled).where(FIRST_BALANCES.c.period == period)
-    return cast("tuple[int, int] | None", db.execute(first).first())
+    query = select(FIRST_BALANCES.c.credits, FIRST_BALANCES.c.settled).where(FIRST_BALANCES.c.period == period)
+    return cast("tuple[int, int] | None", db.execute(query).first())
 
 
 def _uncharged(db: StateConnection, newest: int, day: str) -> int:

@@ -117,10 +117,10 @@ _FUNCTION: Final = """
         RETURN NULL;
     END $$
 """
-_ADDED: Final = "SELECT day, run_id, cost FROM new_rows"
+_ADDED_ROWS: Final = "SELECT day, run_id, cost FROM new_rows"
 _POSTGRESQL_TRIGGERS: Final = (
-    _FUNCTION.format(name="add_entries", changes=_ADDED),
-    _FUNCTION.format(name="close_entries", changes=f"{_ADDED} UNION ALL SELECT day, run_id, -cost FROM old_rows"),
+    _FUNCTION.format(name="add_entries", changes=_ADDED_ROWS),
+    _FUNCTION.format(name="close_entries", changes=f"{_ADDED_ROWS} UNION ALL SELECT day, run_id, -cost FROM old_rows"),
     """
     CREATE TRIGGER entries_added AFTER INSERT ON entries REFERENCING NEW TABLE AS new_rows
     FOR EACH STATEMENT EXECUTE FUNCTION add_entries()

@@ -42,10 +42,10 @@ class CallCounts:
 
         def work(db: StateConnection) -> dict[str, tuple[int, float]]:
             now = unix_now(db)
-            known = select(CALLS.c.caller, CALLS.c.calls, CALLS.c.ends).where(
+            open_windows = select(CALLS.c.caller, CALLS.c.calls, CALLS.c.ends).where(
                 CALLS.c.caller.in_(calls_by_name), CALLS.c.seconds == seconds, CALLS.c.ends > now
             )
-            windows = {name: (calls, ends) for name, calls, ends in db.execute(known)}
+            windows = {name: (calls, ends) for name, calls, ends in db.execute(open_windows)}
             for name, calls in calls_by_name.items():
                 earlier_calls, ends = windows.get(name, (0, now + seconds))
                 windows[name] = earlier_calls + calls, ends

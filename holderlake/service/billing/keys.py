@@ -191,8 +191,8 @@ class KeyStore:
         plan = _plan(allowance_credits_hundredths, custom_plan, renewal_day)
 
         def work(db: StateConnection) -> str:
-            named = select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name).order_by(ACCOUNTS.c.id).limit(1)
-            account = db.scalar(named) if reuse_account else None
+            accounts_of_name = select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name).order_by(ACCOUNTS.c.id).limit(1)
+            account = db.scalar(accounts_of_name) if reuse_account else None
             if account is None:
                 (account,) = inserted(db, ACCOUNTS, [{"name": name, **plan}])
             return self._add_key(db, account)
