@@ -104,6 +104,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
         store.add_decimals(file_transfers.decimals)
         notices = [
+            *file_transfers.notices,
             *notices_of(file_transfers.transfers),
             *rounded_values(file_transfers.transfers),
             *other_decimals(file_transfers.decimals, store.tokens(report.keys).values()),

@@ -34,7 +34,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from holderlake.contract.chains import CHAIN_ID_PATTERN, address_of_token_id, normalise_address
+from holderlake.contract.chains import (
+    ADDRESSES_OF_64_DIGITS,
+    BITCOINS,
+    CHAIN_ID_PATTERN,
+    address_of_token_id,
+    normalise_address,
+    one_spelling,
+)
 from holderlake.contract.fields import ESSENTIAL, Column, Kind
 from holderlake.contract.times import as_utc
 
@@ -163,7 +170,10 @@ class TokenKey(Model):
     @model_validator(mode="before")
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
-        return current_token_key(value)
+        key = current_token_key(value)
+        if isinstance(key, dict) and key.get("chain") in ADDRESSES_OF_64_DIGITS | BITCOINS:
+            return key | {"address": one_spelling(key["chain"], str(key.get("address")))}
+        return key
 
 
 def current_token_key(key: Any, chain: str | None = None) -> Any:

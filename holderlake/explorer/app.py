@@ -29,7 +29,7 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holderlake.contract.chains import explorer_pages, normalise_address
+from holderlake.contract.chains import explorer_pages, normalise_address, one_spelling
 from holderlake.contract.times import parse_when
 from holderlake.engine.errors import UnusableStore
 from holderlake.explorer import answers
@@ -134,7 +134,7 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 @routes.get("/map")
 def token_map(request: Request, chain: _Text, token: _Token, at: _When | None = None, add: _Addresses = "") -> Response:
     """Return a token's map as of ``at``, or the newest. ``add`` names more addresses, with commas between them."""
-    addresses = [normalise_address(address) for address in add.split(",") if address.strip()]
+    addresses = [one_spelling(chain, address.strip()) for address in add.split(",") if address.strip()]
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, addresses))
 
 

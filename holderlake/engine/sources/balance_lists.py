@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from holderlake.engine.sources.files.mapping import ColumnMap
 from holderlake.engine.sources.files.values import without_separators
 from holderlake.engine.sources.notices import are_rounded
 from holderlake.engine.sources.problems import bad_source
-from holderlake.engine.sources.raw_rows import RawTable, nested_column, read_raw, rejected_rows
+from holderlake.engine.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows
 from holderlake.units import counted
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -69,6 +69,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "block_time": ("block_timestamp", "timestamp", "time"),
     "token_id": ("item", "token_balances.token_id"),
     "token_standard": ("standard",),
+    "token_decimals": ("contract_decimals", "token.decimals", "divisibility", "token_info.decimals"),
     DECIMALS: (),
 }
 """Our columns, and the other names under which a file may have each column, the best first.
@@ -81,7 +82,6 @@ _GIVEN_ONLY: Final = frozenset({DECIMALS})
 _OWNERS: Final = _NAMES["address"][:7]
 _ACCOUNTS: Final = ("address", *_NAMES["address"][-6:], "account")
 
-_MOST_LISTED: Final = 30
 _MOST_NAMED: Final = 8
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 _ACCOUNT_NAMES: Final = re.compile(r"(.*token)?[ _]?account([ _]?address)?|ata|pubkey", re.IGNORECASE)
@@ -158,10 +158,14 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
         OPENING_BALANCES,
     )
     decimals = {}
-    if DECIMALS in raw.columns:
-        texts = pa.chunked_array([raw.table[DECIMALS].cast(pa.string()).combine_chunks()])
+    stated = raw.first_of(DECIMALS, "token_decimals")
+    if stated:
+        texts = pa.chunked_array([raw.table[stated].cast(pa.string()).combine_chunks()])
         decimals = columns.decimals_by_token(balances["chain"], balances["token_address"], texts)
-    doubts = list(notices(file_rows, theirs.get("address", "address"), theirs.get("balance"), balances))
+    doubts = [
+        *file_rows.notices,
+        *notices(file_rows, theirs.get("address", "address"), theirs.get("balance"), balances),
+    ]
     account = _account_column(file_rows, theirs)
     if account is not None and token_ids.null_count == rows:
         summed = _by_owner(balances, file_rows.table.column(account).to_pylist())
@@ -201,8 +205,8 @@ def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
     mapped, constants = options.column_map.columns, options.column_map.constants
     for ours, name in mapped.items():
         if name not in raw.columns:
-            listed = ", ".join(raw.columns)
-            raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {listed}")
+            seen = listed(raw.columns)
+            raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {seen}")
     theirs = dict(mapped)
     for ours, synonyms in _NAMES.items():
         if ours in theirs or ours in constants or ours in _GIVEN_ONLY:
@@ -252,13 +256,13 @@ def _renamed(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) 
     ):
         is_item = ours == "balance" and "token_id" in {*theirs, *constants}
         if ours not in {*theirs, *constants} and not is_item:
-            raise raw.bad(f"there is no column {ours}; {_remedy(raw, ours, hint, theirs, options)}. {_listed(raw)}")
+            remedy = _remedy(raw, ours, hint, theirs, options)
+            raise raw.bad(f"there is no column {ours}; {remedy}. The file has {listed(raw.columns)}")
     if "token_address" in theirs and "token_address" in constants:
         _refuse_several_tokens(raw, theirs["token_address"])
     arrays = {ours: raw.table.column(name) for ours, name in theirs.items()}
-    return raw.over(
-        pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
-    )
+    table = pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
+    return replace(raw, table=table, theirs=theirs)
 
 
 def _remedy(raw: RawTable, ours: str, hint: str, theirs: Mapping[str, str], options: BalanceOptions) -> str:
@@ -284,11 +288,6 @@ def _refuse_several_tokens(raw: RawTable, column: str) -> None:
             f"--token names one token, but column {column} has {len(tokens):,} ({tokens[0]}, {tokens[1]}, …); leave "
             "--token out, or remove the rows of the other tokens"
         )
-
-
-def _listed(raw: RawTable) -> str:
-    names = ", ".join(raw.columns[:_MOST_LISTED]) + (", …" if len(raw.columns) > _MOST_LISTED else "")
-    return f"The file has {names}"
 
 
 def _account_column(raw: RawTable, theirs: Mapping[str, str]) -> str | None:

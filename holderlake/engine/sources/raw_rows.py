@@ -13,9 +13,10 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -25,7 +26,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from holderlake.contract.chains.addresses import is_any_address, shown
+from holderlake.contract.text import printable
 from holderlake.engine.errors import BadSource
+from holderlake.engine.sources.envelopes import Pages
 from holderlake.engine.sources.json_rows import read_json
 from holderlake.engine.sources.problems import Problems, Rejected, RejectedRow, bad_source
 
@@ -81,6 +84,10 @@ class RawTable:
     """Number of rows of the file that are not transfers and were left out."""
     partly_indexed: Mapping[str, int] = field(default_factory=dict)
     """Number of Transfer events with one indexed address, which can't be read, by token."""
+    theirs: Mapping[str, str] = field(default_factory=dict)
+    """The file's name of each column that was renamed, by our name. Messages name the file's column."""
+    notices: tuple[str, ...] = ()
+    """Sentences about the file that its reader must know."""
     is_evm: bool = False
     """True if only EVM chains have files of this kind. Addresses of unknown chains are then read as EVM addresses."""
 
@@ -97,7 +104,8 @@ class RawTable:
 
         The message counts the rows of the file from 1, without the header.
         """
-        return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
+        number = None if row is None else self.number(row)
+        return bad_source(self.path, reason, column=self.theirs.get(column or "", column), row=number)
 
     def number(self, row: int) -> int:
         """Return the number of a row in the file (from 1, without the header). ``row`` is a position in the table, from
@@ -118,9 +126,11 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
         return RawTable(path, _read_parquet(path))
     _refuse_programs(path)
     if not _is_json(path):
-        return RawTable(path, _read_csv(path))
+        return _without_blank_rows(RawTable(path, _read_csv(path)))
+    pages = Pages()
     with _readable(path, "JSON file"), _open_bytes(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
-        return RawTable(path, read_json(path, text, rows_at))
+        table = read_json(path, text, rows_at, pages)
+    return RawTable(path, table, notices=tuple(pages.notices(path.name)))
 
 
 def read_text(path: Path) -> str:
@@ -267,18 +277,51 @@ def _read_csv(path: Path) -> pa.Table:
         )
 
 
+def _without_blank_rows(raw: RawTable) -> RawTable:
+    """Return the file without its rows of separators alone, which spreadsheets write below a table."""
+    is_blank = pa.repeat(True, raw.table.num_rows)
+    for column in raw.table.columns:
+        if not pc.any(is_blank).as_py():
+            return raw
+        is_blank = pc.and_(is_blank, pc.equal(pc.utf8_trim_whitespace(column), "")).combine_chunks()
+    places = pc.indices_nonzero(pc.invert(is_blank))
+    return replace(raw, table=raw.table.take(places), numbers=places)
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the names of columns as a text, which is short for a file of thousands of columns."""
+    return ", ".join(printable(name)[:60] for name in islice(names, _MOST_LISTED)) + (
+        f", … ({len(names):,} columns)" if len(names) > _MOST_LISTED else ""
+    )
+
+
+_MOST_LISTED: Final = 30
+
+
+def rows_where(raw: RawTable, is_kept: pa.Array) -> RawTable:
+    """Return the file with the rows for which the mask is true. The others count as passed over."""
+    places = pc.indices_nonzero(is_kept)
+    if len(places) == raw.table.num_rows:
+        return raw
+    numbers = places if raw.numbers is None else raw.numbers.take(places)
+    passed_over = raw.passed_over + raw.table.num_rows - len(places)
+    return replace(raw, table=raw.table.take(places), numbers=numbers, passed_over=passed_over)
+
+
 def rejected_rows(raw: RawTable) -> Rejected | None:
     """Return the invalid rows of a file with their values and reasons, or None if all rows are valid."""
     if not raw.problems.reasons:
         return None
     places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()
+    found = ((place, *raw.problems.of_row(place)) for place in places)
     rows = (
         RejectedRow(
             raw.number(place),
-            *raw.problems.of_row(place),
+            raw.theirs.get(column, column),
+            reason,
             {name: _plain(raw.table[name][place].as_py()) for name in raw.columns},
         )
-        for place in places
+        for place, column, reason in found
     )
     return Rejected(raw.path, tuple(rows), raw.table.num_rows) if places else None
 

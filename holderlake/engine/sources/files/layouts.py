@@ -84,6 +84,9 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
         # exports have an id, mostly 0 or 1, for fungible tokens too, which has no meaning
         has_id = pc.is_in(columns_by_name["token_standard"], pa.array(["erc721", "erc1155"]))
         token_id = pc.if_else(has_id, token_id, pa.scalar(None, pa.string()))
+    else:
+        _refuse_items(raw, token_id)
+        token_id = pa.nulls(rows, pa.string())
     standard = columns_by_name.get("token_standard", pa.repeat("erc20", rows))
     columns_by_name["token_standard"] = pc.if_else(pc.fill_null(pc.equal(token, NATIVE), False), "native", standard)
     in_units = DECIMALS in names
@@ -98,6 +101,19 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
         block_time=block_times(raw),
         **({"tx_hash": pa.nulls(rows, pa.string())} | columns_by_name),
     )
+
+
+def _refuse_items(raw: RawTable, token_id: pa.Array) -> None:
+    """Raise ``BadSource`` if a file without token standards has ids of items. Fungible tokens have the id 0 or 1."""
+    is_item = pc.and_(pc.is_valid(token_id), pc.invert(pc.is_in(token_id, pa.array(["0", "1"]))))
+    row = columns.first_row(is_item)
+    if row is not None:
+        raise raw.bad(
+            f"{token_id[row]} is the id of an item, but the file has no token standard; map it (--map token_standard="
+            "COLUMN), or set --set token_standard=erc721, or erc1155 for items of several pieces",
+            column="token_id",
+            row=row,
+        )
 
 
 def _read_etl(raw: RawTable, chain: str | None) -> pa.Table:

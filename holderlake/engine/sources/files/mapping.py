@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,12 +21,15 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.problems import bad_source
-from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.raw_rows import RawTable, listed, read_raw, rejected_rows
 
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
-MAPPABLE_COLUMNS: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
-"""Our columns that a column map may name: those of transfers, the token's decimals, and those of event logs."""
+MAPPABLE_COLUMNS: Final = (*TRANSFERS.names, "decimals", "token_decimals", *_OF_LOGS)
+"""Our columns that a column map may name: those of transfers and of event logs, and two of the token's decimals.
+
+With ``decimals``, amounts are in token units. With ``token_decimals``, they are raw.
+"""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
@@ -36,7 +39,7 @@ _GUESSES: Final = {
     "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner",
                    "receiver_address"),
     "value": ("amount_raw", "raw_amount", "raw_value", "value_raw", "quantity", "amount", "raw", "quant", "wad", "amt",
-              "amount_str"),
+              "amount_str", "tokens_transferred"),
     "token_address": ("token", "contract_address", "contract", "mint", "token_mint_address", "asset", "gem", "address"),
     "token_id": (),
     "block_number": ("block", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number", "block_id"),
@@ -118,8 +121,8 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     """
     for ours, theirs in column_map.columns.items():
         if theirs not in raw.columns:
-            listed = ", ".join(raw.columns)
-            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {listed}")
+            seen = listed(raw.columns)
+            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {seen}")
     if "token_address" in column_map.constants:
         _refuse_several_tokens(raw, column_map)
     used_names = {*column_map.columns, *column_map.constants, *column_map.columns.values(), *_OURS_ALONE}
@@ -133,7 +136,8 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
         and column_map.columns.get("block_number") == column_map.columns["block_time"]
     ):
         table_columns["block_number"] = _numbers_of_times(raw, column_map.columns["block_time"])
-    return raw.over(pa.table(table_columns))
+    renamed = {ours: name for ours, name in column_map.columns.items() if name != ours}
+    return replace(raw, table=pa.table(table_columns), theirs=renamed)
 
 
 def _refuse_several_tokens(raw: RawTable, column_map: ColumnMap) -> None:
@@ -180,7 +184,7 @@ def missing_text(names: Sequence[str], missing: Sequence[str]) -> str:
     are = "is" if len(missing) == 1 else "are"
     return (
         f"{', '.join(missing)} {are} missing; map a column to each ({options}), or set a value for all rows (--set "
-        f"{missing[0]}=VALUE). The file has {', '.join(names)}"
+        f"{missing[0]}=VALUE). The file has {listed(names)}"
     )
 
 
@@ -205,7 +209,8 @@ def suggestion(names: Sequence[str]) -> str:
         (*rank, ours, name)
         for ours, synonyms in _GUESSES.items()
         for name in names
-        if (rank := _rank(name, [tuple(usual.split("_")) for usual in (ours, *synonyms)])) is not None
+        if "blockhash" not in folded_name(name)
+        and (rank := _rank(name, [tuple(usual.split("_")) for usual in (ours, *synonyms)])) is not None
     ]
     pairs: dict[str, str] = {}
     for *_, ours, name in sorted(ranks):
@@ -224,7 +229,7 @@ def suggestion(names: Sequence[str]) -> str:
     return " ".join(options)
 
 
-def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int] | None:
+def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int, int] | None:
     """Return how well a column's name fits the usual names, the least number for the best; None if it does not fit.
 
     A name may have further words before a usual one, or certain words after it.
@@ -234,13 +239,13 @@ def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int] 
     is_object = name.lower().endswith(".id")  # token.id is the token, not the number of an item
     for place, usual in enumerate(usual_names):
         if "".join(words) == "".join(usual) and not is_object:
-            return 0, place
+            return 0, place, 0
     for rank, last_words in ((1, words), (2, shorter)):
         for place, usual in enumerate(usual_names):
             is_usual = last_words[-len(usual) :] == usual and not (is_object and usual[-1] == "id")
             before = last_words[: -len(usual)]
             if is_usual and _OTHER_THINGS.isdisjoint(before) and not (before and "_".join(usual) in _WHOLE_NAMES):
-                return rank, place
+                return rank, place, len(before)
     return None
 
 
@@ -254,7 +259,7 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
     if name is None:
         raise raw.bad(
             "--blocks needs a column block_number, which is missing; map it (--map block_number=COLUMN). "
-            f"The file has {', '.join(raw.columns)}"
+            f"The file has {listed(raw.columns)}"
         )
     numbers = columns.counts(raw, name)
     positions = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
@@ -283,7 +288,7 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
         if number is None or time is None:
             raise raw.bad(
                 "a file of blocks needs the columns block_number (or number) and timestamp; this file has "
-                f"{', '.join(raw.columns)}"
+                f"{listed(raw.columns)}"
             )
         numbers, seconds = columns.counts(raw, number), columns.times(raw, time)
         rejected = rejected_rows(raw)
@@ -380,8 +385,7 @@ def folded_name(name: str) -> str:
 
 def spellings(names: Iterable[str]) -> dict[str, str]:
     """Return the names of a file's columns by their folded names. The first of equal names counts."""
-    listed = list(names)
-    return {folded_name(name): name for name in reversed(listed)}
+    return {folded_name(name): name for name in reversed(list(names))}
 
 
 def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
@@ -389,9 +393,9 @@ def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) ->
 
     ``user_map`` is the user's column map. ``format`` selects the presets of one format; None tries all.
     """
-    listed = list(names)
+    seen = list(names)
     for preset in PRESETS:
-        column_map = preset.map_of(listed, user_map) if format in (None, preset.format) else None
+        column_map = preset.map_of(seen, user_map) if format in (None, preset.format) else None
         if column_map is not None:
             return preset, column_map
     return None
@@ -400,12 +404,12 @@ def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) ->
 def missing_options(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[str, set[str]]:
     """Return a sentence with the options that the user must add so that a preset fits, and our columns that the file
     then has. The sentence is empty if no options suffice."""
-    listed = list(names)
+    seen = list(names)
     for preset in PRESETS:
-        missing = preset.missing(listed, user_map) if format in (None, preset.format) else []
+        missing = preset.missing(seen, user_map) if format in (None, preset.format) else []
         if missing:
             text = f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
-            return text, {*preset.match(listed, user_map)[0], *preset.constants, *user_map.columns, *user_map.constants}
+            return text, {*preset.match(seen, user_map)[0], *preset.constants, *user_map.columns, *user_map.constants}
     return "", set()
 
 
@@ -427,8 +431,8 @@ def _preset(table: Mapping[str, Any]) -> Preset:
         for kind in ("columns", "optional", "only")
         if kind in table
     }
-    listed = {kind: tuple(table[kind]) for kind in ("known_by", "lacks", "native") if kind in table}
-    return Preset(**{**table, **names, **listed})
+    lists = {kind: tuple(table[kind]) for kind in ("known_by", "lacks", "native") if kind in table}
+    return Preset(**{**table, **names, **lists})
 
 
 _CONTENT: Final = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
