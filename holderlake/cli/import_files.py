@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from holderlake import console
-from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
+from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_summary
 from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import ImportReport
+from holderlake.engine.records import ImportReport, Key
 from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
@@ -63,8 +63,9 @@ class Reading:
 
 def import_paths(  # noqa: PLR0915 - a report in one place
     settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool
-) -> None:
-    """Import transfer files and token lists, each file completely or not at all, and print a report.
+) -> list[Key]:
+    """Import transfer files and token lists, each file completely or not at all, and print a report. Return the tokens
+    (chain, address) of the transfers.
 
     With ``reading.rejected``, invalid rows are written to that file, and the valid rows are imported. Without it, a
     file with an invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if only
@@ -130,7 +131,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     for notice in (*messages, *left_out):
         console.err.print(notice, soft_wrap=True)
     if not as_json:
-        print_some(negative)
+        with open_own_store(settings) as store:
+            print_summary(store, negative, utc_now())
         print_passing(passing)
         if len(tokens) > 1 and not indexed:
             console.err.print(_NO_INDEX, soft_wrap=True)
@@ -150,6 +152,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         parts.append(f"invalid rows: {count:,}; {reading.rejected} has them with their reasons")
     if parts:
         raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
+    return sorted(tokens)
 
 
 def _several_tokens(column_map: ColumnMap, path: Path, tokens: int) -> list[str]:
