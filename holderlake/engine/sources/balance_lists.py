@@ -22,6 +22,7 @@ from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCE
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Key
 from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.files.formats import FORMATS_TABLE, STANDARDS
 from holderlake.engine.sources.files.layouts import DECIMALS
 from holderlake.engine.sources.files.mapping import ColumnMap
 from holderlake.engine.sources.files.values import without_separators
@@ -30,60 +31,14 @@ from holderlake.engine.sources.problems import bad_source
 from holderlake.engine.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows
 from holderlake.units import counted
 
-_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "chain": (),
-    "token_address": (
-        *("token", "contract_address", "contract", "mint", "token.address", "info.mint", "denom", "coins.denom"),
-        "currency_smart_contract",
-    ),
-    "address": (
-        *("owner", "owner_address", "token_owner", "owner_of", "info.owner", "owner.hash", "owner.address"),
-        *(
-            "holder",
-            "holder_address",
-            "token_holder",
-            "token_holder_address",
-            "holder.address",
-            "wallet",
-            "wallet_address",
-        ),
-        *(
-            "address",
-            "address.hash",
-            "balance_address",
-            "account",
-            "account_address",
-            "account.id",
-            "account.address",
-            "user",
-        ),
-        *("user_address", "token_account", "token_account_address", "associated_token_account", "ata", "pubkey"),
-        "key",
-    ),
-    "balance": (
-        *("balance_raw", "raw_balance", "amount_raw", "raw_amount", "balance", "amount", "value", "quantity"),
-        *("token_amount.amount", "balance.amount", "balance_amount", "coins.amount", "token_balances.balance"),
-        *("token_balance", "token_holder_quantity", "tokens"),
-    ),
-    "block_number": ("block", "number"),
-    "block_time": ("block_timestamp", "timestamp", "time"),
-    "token_id": ("item", "token_balances.token_id"),
-    "token_standard": ("standard",),
-    "token_decimals": ("contract_decimals", "token.decimals", "divisibility", "token_info.decimals"),
-    DECIMALS: (),
-}
-"""Our columns, and the other names under which a file may have each column, the best first.
+_NAMES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["balances"]
+_OURS: Final = (*_NAMES, DECIMALS)
+"""Our columns. A list with raw balances may state decimals, too, so that only the user names the column of
+``decimals``."""
+_HOLDERS: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["holders"]
 
-Case, spaces, hyphens and underscores make no difference. A name may also be the end of a dotted one. The owner of a
-token account is better than the account, and a raw balance is better than one in token units.
-"""
-_GIVEN_ONLY: Final = frozenset({DECIMALS})
-"""Columns that only ``--map`` and ``--set`` name: a list with raw balances may state decimals, too."""
-_OWNERS: Final = _NAMES["address"][:7]
-_ACCOUNTS: Final = ("address", *_NAMES["address"][-6:], "account")
-
+_OUR_STANDARDS: Final = ("erc20", "erc721", "erc1155", "native")
 _MOST_NAMED: Final = 8
-_STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 _ACCOUNT_NAMES: Final = re.compile(r"(.*token)?[ _]?account([ _]?address)?|ata|pubkey", re.IGNORECASE)
 _OF_LARGEST_ACCOUNTS: Final = re.compile(r"ui[ _]?amount([ _]?string)?", re.IGNORECASE)
 _LARGEST_ACCOUNTS: Final = 20
@@ -190,8 +145,8 @@ def balance_map(pairs: list[str], constants: list[str]) -> ColumnMap:
         entries = {}
         for text in texts:
             ours, equals, value = (part.strip() for part in text.partition("="))
-            if not equals or not value or ours not in _NAMES:
-                raise BadSource(f"invalid column map {text!r}; write {example}. Our columns are {', '.join(_NAMES)}")
+            if not equals or not value or ours not in _OURS:
+                raise BadSource(f"invalid column map {text!r}; write {example}. Our columns are {', '.join(_OURS)}")
             entries[ours] = value
         maps.append(entries)
     twice = sorted(maps[0].keys() & maps[1].keys())
@@ -209,7 +164,7 @@ def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
             raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {seen}")
     theirs = dict(mapped)
     for ours, synonyms in _NAMES.items():
-        if ours in theirs or ours in constants or ours in _GIVEN_ONLY:
+        if ours in theirs or ours in constants:
             continue
         candidates = _candidates(raw, synonyms if ours in synonyms else (ours, *synonyms))
         candidates = [name for name in candidates if name not in mapped.values()]
@@ -220,7 +175,7 @@ def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
     return theirs
 
 
-def _candidates(raw: RawTable, names: tuple[str, ...]) -> list[str]:
+def _candidates(raw: RawTable, names: Sequence[str]) -> list[str]:
     """Return the file's columns that are named like one of ``names``, in the order of these."""
     plain = {name: _plain_name(name) for name in raw.columns}
     return [
@@ -293,9 +248,9 @@ def _refuse_several_tokens(raw: RawTable, column: str) -> None:
 def _account_column(raw: RawTable, theirs: Mapping[str, str]) -> str | None:
     """Return the file's column with token accounts, if another column has their owners; None otherwise."""
     address = theirs.get("address")
-    if address not in _candidates(raw, _OWNERS):
+    if address not in _candidates(raw, _HOLDERS["owners"]):
         return None
-    return next((name for name in _candidates(raw, _ACCOUNTS) if name not in theirs.values()), None)
+    return next((name for name in _candidates(raw, _HOLDERS["accounts"]) if name not in theirs.values()), None)
 
 
 def _by_owner(balances: pa.Table, accounts: list[str | None]) -> pa.Table:
@@ -367,11 +322,11 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
 
 
 def _standards(raw: RawTable, constant: str | None) -> pa.Array:
-    if constant is not None and constant not in _STANDARDS:
-        raise BadSource(f"{constant!r} is not a token standard; write one of {', '.join(_STANDARDS)}")
+    if constant is not None and constant not in _OUR_STANDARDS:
+        raise BadSource(f"{constant!r} is not a token standard; write one of {', '.join(_OUR_STANDARDS)}")
     if constant is not None or "token_standard" not in raw.columns:
         return pa.repeat(pa.scalar(constant, pa.string()), raw.table.num_rows)
-    return columns.choices(raw, "token_standard", _STANDARDS)
+    return columns.choices(raw, "token_standard", STANDARDS)
 
 
 def notices(raw: RawTable, address_column: str, balance_column: str | None, balances: pa.Table) -> Iterator[str]:

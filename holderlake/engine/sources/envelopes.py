@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holderlake.contract.chains.addresses import is_any_address
+from holderlake.engine.sources.files.formats import FORMATS_TABLE, folded_name
 from holderlake.units import counted
 
-WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
+_KEYS: Final = {kind: frozenset(keys) for kind, keys in FORMATS_TABLE["answers"].items()}
+WRAPPERS: Final = _KEYS["wrappers"]
 """Keys under which answers of APIs have lists of rows, and which are never columns of a row."""
-LISTS: Final = WRAPPERS | {
-    *("transfers", "token_transfers", "logs", "jetton_transfers", "operations", "activity"),
-}
+LISTS: Final = WRAPPERS | _KEYS["lists"]
 """All keys under which answers have lists of rows. Other keys count only if the file is a single JSON object."""
-_MORE: Final = frozenset({"hasmore", "hasnext", "hasnextpage", "more", "morepages", "truncated", "istruncated"})
-_TOTALS: Final = frozenset(
-    {"total", "totalcount", "totalitems", "totalrecords", "totalrows", "totalresults", "totalelements", "totalholders"}
-    | {"holderscount", "counttotal", "totalentries", "count"}
-)
-_CURSORS: Final = frozenset(
-    {"cursor", "nextcursor", "next", "nextpage", "nextpagekey", "pagekey", "nextpagetoken", "nextpageparams"}
-    | {"pagetoken", "continuation", "continuationtoken", "scrollid", "nexttoken", "paginationtoken", "paginationkey"}
-    | {"nextkey", "fingerprint", "nextoffset", "nexturi", "nextpageid", "marker"}
-)
-_PAGES: Final = frozenset({"totalpages", "pagecount", "pages", "lastpage"})
-_TEXTS: Final = ("error", "errors", "result", "errormessage", "detail", "details", "reason", "message", "msg", "data")
-_OF_ANSWERS: Final = frozenset(
-    {*WRAPPERS, *_MORE, *_TOTALS, *_CURSORS, *_PAGES, *_TEXTS, "status", "code", "errorcode", "statuscode", "success"}
-    | {"ok", "id", "jsonrpc", "page", "pagenumber", "pagesize", "perpage", "limit", "offset", "pagination", "meta"}
-    | {"links", "pageinfo", "size", "previous", "prev", "updatedat", "chainid", "chainname", "title", "type", "name"}
-)
-"""Keys of answers of APIs, without separators. An object with other keys is a row."""
+_TEXTS: Final[Sequence[str]] = FORMATS_TABLE["answers"]["texts"]
+_OF_ANSWERS: Final = frozenset().union(*(keys for kind, keys in _KEYS.items() if kind != "lists"))
 _DEEPEST: Final = 6
 _FEWEST_KEYS: Final = 2
 """An object with fewer addresses as keys is no list of rows."""
@@ -58,7 +41,7 @@ def lists_in(document: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterat
     for name, value in document.items():
         steps = (*above, name)
         is_list = isinstance(value, list) and all(isinstance(row, dict | list) for row in value)
-        if is_list and _folded(name) == "errors":
+        if is_list and folded_name(name) == "errors":
             continue
         if is_list or (isinstance(value, dict) and is_by_address(value)):
             yield steps, len(value)
@@ -76,7 +59,7 @@ def error_in(document: Mapping[str, Any], is_alone: bool) -> str | None:
 
     An object with keys of a row is a row: its column ``error`` is of its transaction.
     """
-    values = {_folded(name): value for name, value in document.items()}
+    values = {folded_name(name): value for name, value in document.items()}
     is_answer = _has_keys_of_answers(document)
     if values.get("error") and (is_answer or is_alone):
         return _shown(values["error"])
@@ -87,15 +70,11 @@ def error_in(document: Mapping[str, Any], is_alone: bool) -> str | None:
 
 
 def _has_keys_of_answers(document: Mapping[str, Any]) -> bool:
-    return bool(document) and _OF_ANSWERS.issuperset(map(_folded, document))
+    return bool(document) and _OF_ANSWERS.issuperset(map(folded_name, document))
 
 
 def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)[:200]
-
-
-def _folded(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @dataclass
@@ -116,13 +95,13 @@ class Pages:
         self.rows += rows
         is_open = False
         for name, value in _facts(document, tuple(steps)):
-            key = _folded(name.rpartition(".")[2])
+            key = folded_name(name.rpartition(".")[2])
             number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 16 else 0
-            if key in _TOTALS:
+            if key in _KEYS["totals"]:
                 self._total = max(self._total, (number, name))
-            elif key in _PAGES:
+            elif key in _KEYS["pages"]:
                 self._last_page = max(self._last_page, number)
-            elif (key in _MORE and value is True) or (key in _CURSORS and value not in _NO_CURSORS):
+            elif (key in _KEYS["more"] and value is True) or (key in _KEYS["cursors"] and value not in _NO_CURSORS):
                 is_open, self._next = True, name
             elif key == "errors" and value:
                 self._errors.append(_shown(value))
@@ -152,7 +131,7 @@ def _facts(document: Mapping[str, Any], rows_at: tuple[str, ...], above: str = "
         if rows_at[:1] == (name,):
             if isinstance(value, dict) and len(rows_at) > 1:
                 yield from _facts(value, rows_at[1:], f"{above}{name}.")
-        elif isinstance(value, dict) and value and _folded(name) not in _CURSORS:
+        elif isinstance(value, dict) and value and folded_name(name) not in _KEYS["cursors"]:
             yield from _facts(value, (), f"{above}{name}.")
         else:
             yield f"{above}{name}", value

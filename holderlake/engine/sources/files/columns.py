@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -52,7 +52,9 @@ from holderlake.engine.sources.raw_rows import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
 _WHOLE_NUMBER: Final = r"^[0-9]{1,77}$"
-_NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
+_NO_FLOAT: Final = (
+    "a floating-point number is not exact; export the raw integer as text (cryo: --u256-types binary string)"
+)
 _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
 
@@ -196,7 +198,7 @@ def decimals_by_token(
     return result
 
 
-def choices(raw: RawTable, name: str, meanings: dict[str, str], *, blank: str | None = None) -> pa.Array:
+def choices(raw: RawTable, name: str, meanings: Mapping[str, str], *, blank: str | None = None) -> pa.Array:
     """Return the column ``name`` with each text replaced by its value in ``meanings``. Case and hyphens are ignored.
 
     ``blank`` is the value of rows without a text; None adds these rows to the problems.

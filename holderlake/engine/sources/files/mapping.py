@@ -20,6 +20,7 @@ from holderlake.contract.chains.addresses import shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.files.formats import FORMATS_TABLE, folded_name, spellings
 from holderlake.engine.sources.problems import bad_source
 from holderlake.engine.sources.raw_rows import RawTable, listed, read_raw, rejected_rows
 
@@ -34,31 +35,11 @@ _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
 """Those of our column names that other files use with other meanings. They count only if the column map names them."""
-_GUESSES: Final = {
-    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "sender_address"),
-    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner",
-                   "receiver_address"),
-    "value": ("amount_raw", "raw_amount", "raw_value", "value_raw", "quantity", "amount", "raw", "quant", "wad", "amt",
-              "amount_str", "tokens_transferred"),
-    "token_address": ("token", "contract_address", "contract", "mint", "token_mint_address", "asset", "gem", "address"),
-    "token_id": (),
-    "block_number": ("block", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number", "block_id"),
-    "block_time": ("unixtimestamp", "block_timestamp", "timestamp", "time_stamp", "evt_block_time", "time", "utime",
-                   "ts", "datetime", "date"),
-    "tx_hash": ("hash", "transaction_hash", "tx", "signature", "tx_id", "transaction_id", "transaction"),
-    "log_index": ("event_index", "evt_index", "index"),
-}  # fmt: skip
-"""For each of our columns, the usual names in other files. Case and separators make no difference. ``suggestion`` uses
-them."""
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_LAST_WORDS: Final = frozenset({"id", "hash", "address", "addresses", "eth"})
-"""Words that may follow a usual name, as in ``from.id`` and ``Value(ETH)``."""
-_OTHER_THINGS: Final = frozenset({"currency", "price", "fee", "gas", "usd", "balance", "parent", "cumulative"})
-"""Words that may not precede a usual name: ``currency_from_address`` is no sender."""
 _NO_TOKENS: Final = frozenset({"", "0", "1", "true", "false"})
 """Values of a column, such as mint, that is a mark and no token."""
-_WHOLE_NAMES: Final = frozenset({"address", "index", "number", "raw", "date"})
-"""Usual names that are too general as the end of a longer name."""
+_GUESSES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["transfers"]
+_USUAL_WORDS: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["words"]
 
 
 @dataclass(frozen=True)
@@ -235,16 +216,17 @@ def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int, 
     A name may have further words before a usual one, or certain words after it.
     """
     words = tuple(word.lower() for word in _WORDS.findall(name))
-    shorter = words[:-1] if words[-1:] and words[-1] in _LAST_WORDS else ()
+    shorter = words[:-1] if words[-1:] and words[-1] in _USUAL_WORDS["last"] else ()
     is_object = name.lower().endswith(".id")  # token.id is the token, not the number of an item
     for place, usual in enumerate(usual_names):
         if "".join(words) == "".join(usual) and not is_object:
             return 0, place, 0
+    others, whole_names = set(_USUAL_WORDS["other_things"]), _USUAL_WORDS["whole_names"]
     for rank, last_words in ((1, words), (2, shorter)):
         for place, usual in enumerate(usual_names):
             is_usual = last_words[-len(usual) :] == usual and not (is_object and usual[-1] == "id")
             before = last_words[: -len(usual)]
-            if is_usual and _OTHER_THINGS.isdisjoint(before) and not (before and "_".join(usual) in _WHOLE_NAMES):
+            if is_usual and others.isdisjoint(before) and not (before and "_".join(usual) in whole_names):
                 return rank, place, len(before)
     return None
 
@@ -358,6 +340,10 @@ class Preset:
         columns, missing = self.match(names, user_map)
         return missing if set(missing) <= _REMEDIES.keys() and len(columns) > len(missing) + 2 else []
 
+    def lacking(self, names: Iterable[str]) -> list[str]:
+        """Return the columns that a file with the columns ``names`` lacks, under the preset's names."""
+        return [self.columns.get(name, (name,))[0] for name in self.match(names, ColumnMap())[1]]
+
     def match(self, names: Iterable[str], user_map: ColumnMap) -> tuple[dict[str, str], list[str]]:
         """Return a dictionary from our column names to the file's columns, and a list of missing columns.
 
@@ -376,16 +362,6 @@ class Preset:
             elif ours in self.columns and ours not in named_columns:
                 missing.append(ours)
         return columns, missing
-
-
-def folded_name(name: str) -> str:
-    """Return a column's name in lower case without separators, in which the spellings of an export are equal."""
-    return re.sub(r"[^a-z0-9]", "", name.lower()) or name.lower()
-
-
-def spellings(names: Iterable[str]) -> dict[str, str]:
-    """Return the names of a file's columns by their folded names. The first of equal names counts."""
-    return {folded_name(name): name for name in reversed(list(names))}
 
 
 def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
@@ -435,8 +411,7 @@ def _preset(table: Mapping[str, Any]) -> Preset:
     return Preset(**{**table, **names, **lists})
 
 
-_CONTENT: Final = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
-PRESETS: Final = tuple(map(_preset, _CONTENT["preset"]))
+PRESETS: Final = tuple(map(_preset, FORMATS_TABLE["preset"]))
 """All presets in the order of trial."""
-FAILED: Final[Mapping[str, Sequence[str]]] = _CONTENT["failed"]
+FAILED: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["failed"]
 """The values, in lower case, that mark failed transactions, by the name of the column."""

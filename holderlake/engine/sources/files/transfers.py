@@ -18,19 +18,18 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS, Key
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
+from holderlake.engine.sources.files.formats import folded_name, spellings
 from holderlake.engine.sources.files.layouts import DECIMALS, LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
 from holderlake.engine.sources.files.mapping import (
     FAILED,
     PRESETS,
     ColumnMap,
     Preset,
-    folded_name,
     mapped,
     missing_columns,
     missing_options,
     missing_text,
     preset_for,
-    spellings,
     suggestion,
     with_item_values,
     with_times,
@@ -301,12 +300,14 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     titles = {preset.title for preset in PRESETS if format in (None, preset.format)}
     titles |= {layout.title for layout in candidates}
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
-    nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
+    lacking = [(layout.title, sorted(layout.needs - set(names))) for layout in possible]
+    lacking += [(preset.title, preset.lacking(names)) for preset in PRESETS if format in (None, preset.format)]
+    nearest, lacked = min(lacking, key=lambda one: len(one[1]) or len(names))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
         by_names += " --chain CHAIN"
     return raw.bad(
         f"unknown layout. Columns seen: {listed(names)}. Map them, for example with {by_names} "
         f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(titles))}. The nearest is "
-        f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
+        f"{nearest}, which also needs {', '.join(lacked)}"
     )

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.engine.sources.files.mapping import spellings
+from holderlake.engine.sources.files.formats import FORMATS_TABLE, first_spelt, folded_name, spellings
 from holderlake.engine.sources.raw_rows import RawTable, rows_where
 from holderlake.units import counted
 
-_REMOVED: Final[dict[str, list[str]]] = {
-    "removed": ["true", "1", "t", "yes"],
-    "step": ["undo", "step_undo"],
-    "gsop": ["d"],  # _gs_op of Goldsky's streams
-}
-"""The values, in lower case, that mark an undone log, by the folded name of the column."""
-_HASHES: Final = ("blockhash", "logblockhash")
-_NUMBERS: Final = ("blocknumber", "logblocknumber", "blocknum", "block", "number")
-_TRANSACTIONS: Final = ("transactionhash", "txhash", "logtransactionhash", "hash")
-_INDEXES: Final = ("logindex", "eventindex", "logoffset", "index")
+_REMOVED: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["removed"]
+_PLACES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["places"]
 
 
 def without_undone(raw: RawTable) -> RawTable:
@@ -32,7 +24,7 @@ def without_undone(raw: RawTable) -> RawTable:
     first block of the file is above the last one.
     """
     spelt = spellings(raw.columns)
-    marks = {spelt[name]: values for name, values in _REMOVED.items() if name in spelt}
+    marks = {spelt[folded_name(name)]: values for name, values in _REMOVED.items() if folded_name(name) in spelt}
     is_removed = pa.repeat(False, raw.table.num_rows)
     for name, values in marks.items():
         texts = pc.utf8_lower(pc.utf8_trim_whitespace(raw.table[name].cast(pa.string())))
@@ -40,8 +32,8 @@ def without_undone(raw: RawTable) -> RawTable:
     if not pc.any(is_removed).as_py():
         return raw
     rows = pa.array(range(raw.table.num_rows), pa.int64())
-    order = pc.negate(rows) if _descends(raw, spelt) else rows
-    keys = _keys(raw, spelt, marks)
+    order = pc.negate(rows) if _descends(raw) else rows
+    keys = _keys(raw, marks)
     names = keys.column_names
     table = keys.append_column("row", rows).append_column("order", order)
     removals = table.filter(is_removed).group_by(names).aggregate([("order", "max")])
@@ -57,9 +49,9 @@ def without_undone(raw: RawTable) -> RawTable:
     return rows_where(raw, pc.invert(undone))
 
 
-def _descends(raw: RawTable, spelt: dict[str, str]) -> bool:
+def _descends(raw: RawTable) -> bool:
     """Return whether the first row's block is above the last row's."""
-    name = next((spelt[name] for name in _NUMBERS if name in spelt), None)
+    name = first_spelt(raw.columns, _PLACES["block_number"])
     if name is None:
         return False
     first, last = (raw.table[name][place].as_py() for place in (0, raw.table.num_rows - 1))
@@ -69,10 +61,10 @@ def _descends(raw: RawTable, spelt: dict[str, str]) -> bool:
         return False
 
 
-def _keys(raw: RawTable, spelt: dict[str, str], marks: Collection[str]) -> pa.Table:
+def _keys(raw: RawTable, marks: Collection[str]) -> pa.Table:
     """Return the columns by which a log and its removal are equal, as text: block, transaction and index of the log."""
-    kinds = ((*_HASHES, *_NUMBERS), _TRANSACTIONS, _INDEXES)
-    found = [next((spelt[name] for name in names if name in spelt), None) for names in kinds]
+    kinds = ((*_PLACES["block_hash"], *_PLACES["block_number"]), _PLACES["tx_hash"], _PLACES["log_index"])
+    found = [first_spelt(raw.columns, usual_names) for usual_names in kinds]
     names = [name for name in found if name is not None]
     if len(names) < len(kinds):  # only equal rows are then of one log
         names = [name for name in raw.columns if name not in marks and not pa.types.is_nested(raw.table[name].type)]
