@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
+from holderlake.engine.sources import raw_rows
 from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map, read_balances
 from holderlake.engine.sources.files.mapping import parse_map, suggestion
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.engine.sources.labels import read_labels
+from holderlake.engine.sources.token_lists import read_tokens
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 TX = [f"0x{number:064x}" for number in range(1, 9)]
@@ -332,3 +339,48 @@ def test_a_message_names_the_column_of_the_file(tmp_path: Path) -> None:
 def test_suggestions_map_like_to_like(names: str, expected: Mapping[str, str]) -> None:
     options = suggestion(names.split(",")).split("--map ")[1:]
     assert dict(option.strip().split("=", 1) for option in options) == expected
+
+
+# ------------------------------------------------------------------ files that would fill the memory, or never end
+
+
+def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_rows, "_MOST_UNPACKED", 1 << 16)
+    monkeypatch.setattr(raw_rows, "_MOST_TEXT", 1 << 16)
+    rows = [f"{A},5\n"] * 20_000
+    packed = tmp_path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress(f"address,balance\n{''.join(rows)}".encode()))
+    repeated = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"address": ["0x" + "0" * 2_000] * 2_000, "balance": ["1"] * 2_000}), repeated)
+    for path in (packed, repeated):
+        with pytest.raises(BadSource, match=r"unpack to more than"):
+            read_balances(path, BalanceOptions("eth", TOKEN, at=TIME))
+    for read in (read_labels, read_tokens):
+        with pytest.raises(BadSource, match=r"has more than|unpack to more than"):
+            read(packed)
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    pipe, device = tmp_path / "pipe.csv", tmp_path / "zero.csv"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        with pytest.raises(BadSource, match=r"a pipe or a device"):
+            read_labels(path)
+        with pytest.raises(BadSource, match=r"a pipe or a device"):
+            read_file(path, FileOptions(chain="eth"))
+
+
+def test_messages_about_thousands_of_columns_stay_short(tmp_path: Path) -> None:
+    path = written(tmp_path, ",".join(f"column_{number}" for number in range(9_000)) + "\n", "wide.csv")
+    for read in (read_labels, lambda path: read_file(path, FileOptions(chain="eth"))):
+        with pytest.raises(BadSource) as refused:
+            read(path)
+        assert len(str(refused.value)) < 4_000
+        assert "(9,000 columns)" in str(refused.value)
+
+
+@pytest.mark.parametrize("read", [read_labels, read_tokens, lambda path: read_file(path, FileOptions(chain="eth"))])
+def test_json_that_is_nested_too_deeply_is_refused_with_its_file(read: Any, tmp_path: Path) -> None:
+    with pytest.raises(BadSource, match=r"file\.json: .*(nested too deeply|not complete JSON)"):
+        read(written(tmp_path, '{"a": ' + "[" * 100_000))

@@ -28,7 +28,7 @@ from holderlake.engine.sources.envelopes import LISTS, WRAPPERS, Pages, error_in
 from holderlake.engine.sources.problems import bad_source
 
 _NUMBER_KEYS: Final = frozenset({"$numberLong", "$numberInt", "$numberDecimal", "$bigint"})
-_TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
+TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
 _BATCH: Final = 1 << 14
 _PIECE: Final = 1 << 20
 _LONGEST_WORD: Final = 16
@@ -173,7 +173,7 @@ class _Elements:
             except RepeatedKey as error:
                 raise bad_source(self._path, f"{error}; remove the repetition") from None
             except RecursionError:
-                raise bad_source(self._path, _TOO_DEEP) from None
+                raise bad_source(self._path, TOO_DEEP) from None
             except json.JSONDecodeError as error:
                 # the error is where the piece ends, or in a text that the piece cuts
                 is_cut = len(self.text) - error.pos < _LONGEST_WORD or error.msg.startswith("Unterminated")
@@ -210,7 +210,7 @@ def _whole_document(path: Path, line: int, text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except RecursionError:
-        raise bad_source(path, _TOO_DEEP) from None
+        raise bad_source(path, TOO_DEEP) from None
     except RepeatedKey as error:
         raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:

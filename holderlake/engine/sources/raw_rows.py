@@ -64,6 +64,12 @@ _PROGRAMS: Final = {
 """Beginnings of files that are no data (regular expressions), and the error message for each."""
 _NUMBER: Final = re.compile(r"[\"']?-?[0-9][0-9.,eE+' _-]*[\"']?")
 _DELIMITERS: Final = (",", ";", "\t", "|")
+_MOST_UNPACKED: Final = 256 << 20
+"""Bytes that each file may have unpacked. A file may have more, up to ``_MOST_RATIO`` times its packed size."""
+_MOST_RATIO: Final = 200
+_MOST_TEXT: Final = 32 << 20
+"""Bytes of a file of labels or tokens, which is in memory as a whole."""
+_ROWS_OF_BATCH: Final = 1_024
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
@@ -134,14 +140,30 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 
 
 def read_text(path: Path) -> str:
-    """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read."""
+    """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read, or is too long for the
+    memory."""
     _magic(path)
     with _readable(path, "text file"), _open_bytes(path) as stream:
-        return stream.read().decode("utf-8-sig")
+        text = stream.read(_MOST_TEXT + 1)
+        if len(text) > _MOST_TEXT:
+            raise bad_source(
+                path, f"the file has more than {_MOST_TEXT >> 20:,} MiB of text; split it into several files"
+            )
+        return text.decode("utf-8-sig")
+
+
+def first_text(path: Path) -> tuple[str, bool]:
+    """Return the first MiB of the decompressed file as text, and True if that is all. Raises as ``read_text``."""
+    _magic(path)
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        text = stream.read(1 << 20)
+        return text.decode("utf-8-sig", "ignore"), not stream.read(1)
 
 
 def _magic(path: Path) -> bytes:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise bad_source(path, "this is a pipe or a device; save its content to a file, and import that")
         with path.open("rb") as file:
             magic = file.read(len(_PARQUET_MAGIC))
     except IsADirectoryError:
@@ -176,11 +198,53 @@ def _first_line(error: BaseException) -> str:
 def _read_parquet(path: Path) -> pa.Table:
     # read_table would turn "name=value" folders of the path into further columns
     with _readable(path, "Parquet file"), pa.parquet.ParquetFile(path) as file:
-        table = file.read()
+        table = _bounded_table(path, file)
         table.validate(full=True)  # a damaged file may have invalid text
         table = _flattened(table)
     _refuse_repeated(path, table.column_names)
     return table
+
+
+def _bounded_table(path: Path, file: pa.parquet.ParquetFile) -> pa.Table:
+    """Return the rows of a Parquet file. Raises ``BadSource`` if they are far larger than the file."""
+    metadata = file.metadata
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    pages = sum(group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns))
+    _refuse_bomb(path, pages)
+    size, batches = 0, []
+    for batch in file.iter_batches(_ROWS_OF_BATCH):
+        size += batch.nbytes
+        _refuse_bomb(path, size)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
+def _refuse_bomb(path: Path, size: int) -> None:
+    """Raise ``BadSource`` if the content of a file (``size`` bytes) is far larger than the file itself."""
+    packed = path.stat().st_size
+    if size > max(_MOST_UNPACKED, _MOST_RATIO * packed):
+        raise bad_source(
+            path,
+            f"its {packed:,} bytes unpack to more than {_MOST_UNPACKED >> 20} MiB, {_MOST_RATIO} times as much; unpack "
+            "it and check what it has",
+        )
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a compressed file, as far as they are not far more than the file."""
+
+    def __init__(self, path: Path, stream: Any) -> None:
+        self._path, self._stream, self._size = path, stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._stream.read(len(buffer))
+        self._size += len(piece)
+        _refuse_bomb(self._path, self._size)
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def _flattened(table: pa.Table) -> pa.Table:
@@ -195,12 +259,12 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
     magic = _magic(path)
     if magic == _ZSTD_MAGIC:
         with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as unpacked:
-            yield cast(BinaryIO, unpacked)
+            yield cast(BinaryIO, io.BufferedReader(_Unpacked(path, unpacked), 1 << 20))
         return
     with path.open("rb") as file:
         if magic[:2] == _GZIP_MAGIC:
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield cast(BinaryIO, unpacked)
+                yield cast(BinaryIO, io.BufferedReader(_Unpacked(path, unpacked), 1 << 20))
         else:
             yield file
 

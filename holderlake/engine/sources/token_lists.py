@@ -17,7 +17,7 @@ from holderlake.engine.records import TokenInfo
 from holderlake.engine.sources.files.values import whole_count
 from holderlake.engine.sources.json_rows import repetition
 from holderlake.engine.sources.problems import bad_source
-from holderlake.engine.sources.raw_rows import read_text
+from holderlake.engine.sources.raw_rows import first_text, read_text
 
 _SOLANA_MAINNET: Final = 101
 _ADDRESSES: Final = ("address", "contract_address", "contractAddress")
@@ -30,6 +30,9 @@ _MAX_DECIMALS: Final = 255
 _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
 """Pattern of the beginning of a token list or a contract map. It shows that a file with incomplete JSON was one of
 these."""
+
+
+_HAS_TOKENS: Final = re.compile(r'"tokens"\s*:\s*\[')
 
 
 @dataclass(frozen=True)
@@ -94,14 +97,15 @@ def is_token_list(path: Path) -> bool:
     """Return whether a JSON file (compressed or not) is a token list or a contract map."""
     if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
         return False
-    text = read_text(path).lstrip()
-    if text.startswith("["):
-        return _is_listed_token(text)
+    text, is_whole = first_text(path)
+    text = text.lstrip()
     if not text.startswith("{"):
-        return False
+        return text.startswith("[") and _is_listed_token(text)
+    if not is_whole:
+        return _BEGINS_AS_LIST.match(text) is not None or _HAS_TOKENS.search(text) is not None
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _BEGINS_AS_LIST.match(text) is not None
     if not isinstance(content, dict) or not content:
         return False
@@ -113,7 +117,7 @@ def _is_listed_token(text: str) -> bool:
     """Return whether the first element of a JSON array is a token and no transfer or balance."""
     try:
         first_element, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     names = {name.lower().replace("_", "") for name in first_element}
     return {"symbol", "decimals"} <= names and names.isdisjoint(_OF_ROWS)
