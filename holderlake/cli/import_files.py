@@ -15,6 +15,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import ImportReport, Key
 from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.engine.sources.files.undone import BlockHashes
 from holderlake.engine.sources.labels import read_labels
 from holderlake.engine.sources.notices import (
     assumed_decimals,
@@ -80,6 +81,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     indexed: list[IndexedToken] = []
     messages: list[str] = []
     left_out: list[str] = []
+    hashes = BlockHashes()
 
     def read(path: Path) -> FileTransfers:
         file_transfers = read_file(path, options)
@@ -88,6 +90,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
                 raise file_transfers.rejected.error()
             rejected.append(file_transfers.rejected)
             _write_rejected(reading.rejected, rejected)
+        if len(paths) > 1:
+            hashes.add(path, file_transfers.block_hashes)
         return file_transfers
 
     def imported(store: Store, path: Path) -> dict[str, Any]:

@@ -171,9 +171,10 @@ class TokenKey(Model):
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
         key = current_token_key(value)
-        if isinstance(key, dict) and key.get("chain") in ADDRESSES_OF_64_DIGITS | BITCOINS:
-            return key | {"address": one_spelling(key["chain"], str(key.get("address")))}
-        return key
+        if not isinstance(key, dict) or not isinstance(key.get("address"), str):
+            return key
+        has_forms = key.get("chain") in ADDRESSES_OF_64_DIGITS | BITCOINS
+        return key | {"address": one_spelling(key["chain"], key["address"])} if has_forms else key
 
 
 def current_token_key(key: Any, chain: str | None = None) -> Any:

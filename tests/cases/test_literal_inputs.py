@@ -14,8 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
-from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.cli.main import app
+from holderlake.contract.chains import ZERO_ADDRESS, addresses
+from holderlake.contract.chains.addresses import parse_unplaced_address, typed_token
+from holderlake.contract.models import TokenKey
 from holderlake.engine.errors import BadSource
 from holderlake.engine.sources import raw_rows
 from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map, read_balances
@@ -23,6 +27,7 @@ from holderlake.engine.sources.files.mapping import parse_map, suggestion
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
 from holderlake.engine.sources.token_lists import read_tokens
+from holderlake.errors import SomeFailed
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 TX = [f"0x{number:064x}" for number in range(1, 9)]
@@ -141,6 +146,15 @@ def test_a_height_with_two_block_hashes_is_refused(rows: object, tmp_path: Path)
     assert "has two hashes" in rejected.rows[0].reason
 
 
+def test_two_files_with_other_hashes_of_one_block_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home"))
+    paths = [str(written(tmp_path, rows, name)) for rows, name in (([MINT, UNDONE], "a.json"), ([KEPT], "b.json"))]
+    ended = CliRunner().invoke(app, ["import", "files", *paths, "--chain", "eth", "--json"])
+    lines = json.loads(ended.stdout)
+    assert "has another hash than in an earlier file" in lines[1]["error"]
+    assert (lines[0]["added"], isinstance(ended.exception, SomeFailed)) == (2, True)
+
+
 # ------------------------------------------------------------------ files that say that they are a part
 
 HOLDERS = [{"address": A, "balance": "5"}, {"address": B, "balance": "7"}]
@@ -256,6 +270,37 @@ def test_spellings_of_one_token_are_one_token(
         rows = [{name: values[0] for name, values in content.items()}]
         (row,) = read_balances(written(tmp_path, rows), options).balances.to_pylist()
         assert row["token_address"] == stored
+
+
+def test_questions_and_labels_use_the_one_spelling() -> None:
+    assert TokenKey.model_validate({"chain": "starknet", "address": SHORT}).address == LONG
+    assert TokenKey.model_validate({"chain": "bitcoin", "address": "DOG•GO•UP"}).address == "DOGGOUP"
+    assert typed_token("bitcoin", "ORDI") == "ordi"
+    assert typed_token("starknet", SHORT) == LONG
+    assert parse_unplaced_address(SHORT) == LONG
+
+
+def test_labels_of_short_addresses_have_the_one_spelling(tmp_path: Path) -> None:
+    path = written(tmp_path, f"address,chain,name\n{SHORT},starknet,Treasury\n", "own.csv")
+    assert [label.address for label in read_labels(path).labels] == [LONG]
+
+
+def test_a_rebuild_names_tokens_in_spellings_of_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home"))
+    row = {**OURS, "token_address": SHORT, "from_address": ZERO_ADDRESS, "to_address": "0xabc"}
+    path = written(tmp_path, table([row]), "t.csv")
+
+    def rebuilt() -> BaseException | None:
+        return CliRunner().invoke(app, ["store", "rebuild"]).exception
+
+    CliRunner().invoke(app, ["import", "files", str(path), "--chain", "starknet"])
+    assert rebuilt() is None
+    with pytest.MonkeyPatch.context() as earlier:
+        earlier.setattr(addresses, "one_spelling", lambda chain, text: text)
+        CliRunner().invoke(app, ["import", "files", str(path), "--chain", "starknet"])
+    assert f"import their files again into a new home: {SHORT} on starknet" in str(rebuilt())
 
 
 # ------------------------------------------------------------------ amounts, names and messages

@@ -13,6 +13,7 @@ import io
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -308,7 +309,7 @@ def _refuse_data_as_header(path: Path, names: list[str], delimiter: str) -> None
 
 
 def _refuse_repeated(path: Path, names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise bad_source(
             path, f"column {repeated[0] or 'without a name'} occurs more than once; remove the repetitions"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ STANDARDS: Final[Mapping[str, str]] = {
 """Our token standards by the names in exports, in lower case and without hyphens."""
 
 
+@functools.lru_cache(1 << 16)
 def folded_name(name: str) -> str:
     """Return a name in lower case without separators, in which the spellings of an export are equal."""
     return re.sub(r"[^a-z0-9]", "", name.lower()) or name.lower()

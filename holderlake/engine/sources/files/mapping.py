@@ -36,6 +36,8 @@ _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp",
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
 """Those of our column names that other files use with other meanings. They count only if the column map names them."""
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_MOST_GUESSED: Final = 400
+"""Columns of a file that are looked at for a suggestion."""
 _NO_TOKENS: Final = frozenset({"", "0", "1", "true", "false"})
 """Values of a column, such as mint, that is a mark and no token."""
 _GUESSES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["transfers"]
@@ -189,7 +191,7 @@ def suggestion(names: Sequence[str]) -> str:
     ranks = [
         (*rank, ours, name)
         for ours, synonyms in _GUESSES.items()
-        for name in names
+        for name in names[:_MOST_GUESSED]
         if "blockhash" not in folded_name(name)
         and (rank := _rank(name, [tuple(usual.split("_")) for usual in (ours, *synonyms)])) is not None
     ]

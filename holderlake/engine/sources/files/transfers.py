@@ -34,7 +34,7 @@ from holderlake.engine.sources.files.mapping import (
     with_item_values,
     with_times,
 )
-from holderlake.engine.sources.files.undone import note_two_hashes, without_undone
+from holderlake.engine.sources.files.undone import block_hashes, note_two_hashes, without_undone
 from holderlake.engine.sources.files.values import note_ambiguous, without_separators
 from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows, rows_where
@@ -72,6 +72,7 @@ class FileTransfers:
     addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
     ``partly_indexed`` has the number of Transfer events with one indexed address by token; they are passed over.
     ``decimals`` are those that the file states, by chain and token. ``notices`` are further sentences about the file.
+    ``block_hashes`` has chain, block number and hash of each row as text; None if the file has no hashes.
     """
 
     transfers: pa.Table
@@ -81,6 +82,7 @@ class FileTransfers:
     partly_indexed: Mapping[str, int] = field(default_factory=dict)
     decimals: Mapping[Key, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    block_hashes: pa.Table | None = None
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
@@ -110,6 +112,7 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
         raw.partly_indexed,
         _stated_decimals(raw, transfers),
         (*raw.notices, *_units_in_doubt(raw, options.column_map)),
+        block_hashes(raw),
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.engine.sources.files.formats import FORMATS_TABLE, first_spelt, folded_name, spellings
+from holderlake.engine.sources.problems import bad_source
 from holderlake.engine.sources.raw_rows import RawTable, rows_where
 from holderlake.units import counted
 
@@ -77,6 +79,34 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
         return pc.fill_null(column.cast(pa.binary()), b"")
     return pc.fill_null(pc.utf8_lower(column.cast(pa.string())), "")
+
+
+class BlockHashes:
+    """The block hashes of the files of one import, by chain and block number."""
+
+    def __init__(self) -> None:
+        self._seen: pa.Table | None = None
+
+    def add(self, path: Path, hashes: pa.Table | None) -> None:
+        """Add the hashes of a file, as ``block_hashes`` returns them.
+
+        Raises ``BadSource`` if an earlier file has another hash of a block.
+        """
+        if hashes is None:
+            return
+        known = hashes.filter(pc.is_valid(hashes["block_hash"])).group_by(hashes.column_names).aggregate([])
+        if self._seen is None:
+            self._seen = known
+            return
+        both = self._seen.join(known, ["chain", "block_number"], join_type="inner", right_suffix="_new")
+        other = both.filter(pc.not_equal(both["block_hash"], both["block_hash_new"]))
+        if other.num_rows:
+            raise bad_source(
+                path,
+                f"block {other['block_number'][0]} has another hash than in an earlier file, so a reorganisation "
+                "replaced one of the two blocks; export the one that is not on the chain again",
+            )
+        self._seen = pa.concat_tables([self._seen, known]).group_by(known.column_names).aggregate([])
 
 
 def note_two_hashes(raw: RawTable) -> None:
