@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from holderlake.engine.records import Key
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.formats import FORMATS_TABLE, STANDARDS
 from holderlake.engine.sources.files.layouts import DECIMALS
-from holderlake.engine.sources.files.mapping import ColumnMap
+from holderlake.engine.sources.files.mapping import ColumnMap, check_columns, parse_map
 from holderlake.engine.sources.files.values import without_separators
 from holderlake.engine.sources.notices import are_rounded
 from holderlake.engine.sources.problems import bad_source
@@ -134,34 +134,18 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
     return BalanceList(balances, doubts, decimals)
 
 
-def balance_map(pairs: list[str], constants: list[str]) -> ColumnMap:
+def balance_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
     """Return the column map from texts ``OURS=THEIRS`` (``pairs``) and ``OURS=VALUE`` (``constants``).
 
     Raises ``BadSource`` for other texts.
     """
-    maps = []
-    kinds = ((pairs, "OURS=THEIRS, for example balance=amount"), (constants, "OURS=VALUE, for example decimals=18"))
-    for texts, example in kinds:
-        entries = {}
-        for text in texts:
-            ours, equals, value = (part.strip() for part in text.partition("="))
-            if not equals or not value or ours not in _OURS:
-                raise BadSource(f"invalid column map {text!r}; write {example}. Our columns are {', '.join(_OURS)}")
-            entries[ours] = value
-        maps.append(entries)
-    twice = sorted(maps[0].keys() & maps[1].keys())
-    if twice:
-        raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
-    return ColumnMap(*maps)
+    return parse_map(pairs, constants, _OURS)
 
 
 def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
     """Return the file's column for each of our columns that the file has."""
     mapped, constants = options.column_map.columns, options.column_map.constants
-    for ours, name in mapped.items():
-        if name not in raw.columns:
-            seen = listed(raw.columns)
-            raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {seen}")
+    check_columns(raw, options.column_map)
     theirs = dict(mapped)
     for ours, synonyms in _NAMES.items():
         if ours in theirs or ours in constants:

@@ -30,39 +30,15 @@ from holderlake.contract.chains.addresses import is_any_address, shown
 from holderlake.contract.text import printable
 from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.envelopes import Pages
+from holderlake.engine.sources.files.formats import FORMATS_TABLE
 from holderlake.engine.sources.json_rows import read_json
 from holderlake.engine.sources.problems import Problems, Rejected, RejectedRow, bad_source
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_FOREIGN: Final = {
-    b"PK\x03\x04": "it is a ZIP archive or an Excel workbook; unpack it, or save the sheet as CSV",
-    b"BZh": "it is compressed by bzip2; unpack it, or compress it by gzip or zstd",
-    b"\xfd7zX": "it is compressed by xz; unpack it, or compress it by gzip or zstd",
-    b"Obj\x01": "it is an Avro file; export Parquet, JSON or CSV",
-    b"ARRO": "it is an Arrow file; export Parquet, JSON or CSV",
-    b"ORC": "it is an ORC file; export Parquet, JSON or CSV",
-    b"%PDF": "it is a PDF document; export Parquet, JSON or CSV",
-    b"\xd0\xcf\x11\xe0": "it is an old Excel workbook; save the sheet as CSV",
-    b"SQLi": "it is an SQLite database; export Parquet, JSON or CSV",
-    codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
-    codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
-}
-"""First bytes of files in formats that cannot be read, and the error message for each."""
-_PROGRAMS: Final = {
-    rb"(export|const|let|var|import|module\.exports|(exports|window|self|globalThis)\.\w+)\b[^,;\t|]*[=\[{'\"(]"
-    rb"|\"use strict\"|'use strict'|//|/\*|\(function|\(\s*\)\s*=>|[\w.$]+\(\s*[\[{'\"]": (
-        "it is JavaScript, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
-    ),
-    rb"<!doctype|<html|<\?xml|<svg|<table|<head|<body": (
-        "it is a web page or XML, perhaps an error instead of the export; export Parquet, JSON or CSV"
-    ),
-    rb"from \w+ import |(def|class) \w+[(:]|[a-z_]\w*\s*=\s*[\[{]": (
-        "it is a program, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
-    ),
-}
-"""Beginnings of files that are no data (regular expressions), and the error message for each."""
+_FOREIGN: Final = {bytes.fromhex(begin): reason for begin, reason in FORMATS_TABLE["foreign"].items()}
+_PROGRAMS: Final = {pattern.encode(): reason for pattern, reason in FORMATS_TABLE["programs"].values()}
 _NUMBER: Final = re.compile(r"[\"']?-?[0-9][0-9.,eE+' _-]*[\"']?")
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _MOST_UNPACKED: Final = 256 << 20

@@ -120,7 +120,7 @@ def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
     ("pairs", "constants", "words"),
     [
         (["from_address"], [], "write OURS=THEIRS, for example from_address=sender"),
-        (["sender=src"], [], "sender is not a column of transfers; use one of chain, token_address"),
+        (["sender=src"], [], "sender is not one of our columns; use one of chain, token_address"),
         (["value=raw"], ["value=1"], "value is both mapped to a column and set"),
     ],
 )

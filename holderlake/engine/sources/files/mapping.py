@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -64,12 +64,14 @@ class ColumnMap:
         return ColumnMap({**mapped_names, **self.columns}, {**constants, **self.constants})
 
 
-def parse_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
+def parse_map(
+    pairs: Iterable[str], constants: Iterable[str], our_columns: Collection[str] = MAPPABLE_COLUMNS
+) -> ColumnMap:
     """Return the column map from texts ``ours=theirs`` (``pairs``) and ``ours=value`` (``constants``).
 
-    Raises ``BadSource`` for other texts or unknown columns.
+    Raises ``BadSource`` for other texts, or for a column that is not one of ``our_columns``.
     """
-    return _checked(ColumnMap(dict(map(_pair, pairs)), dict(map(_pair, constants))))
+    return _checked(ColumnMap(dict(map(_pair, pairs)), dict(map(_pair, constants))), our_columns)
 
 
 def read_map(path: Path) -> ColumnMap:
@@ -97,15 +99,20 @@ def read_map(path: Path) -> ColumnMap:
     return _checked(ColumnMap(columns_, constants))
 
 
+def check_columns(raw: RawTable, column_map: ColumnMap) -> None:
+    """Raise ``BadSource`` if the file lacks a column of the map."""
+    for ours, theirs in column_map.columns.items():
+        if theirs not in raw.columns:
+            seen = listed(raw.columns)
+            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {seen}")
+
+
 def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     """Return the file with our column names. Columns that are not in the map keep their names.
 
     Raises ``BadSource`` if the file lacks a column of the map.
     """
-    for ours, theirs in column_map.columns.items():
-        if theirs not in raw.columns:
-            seen = listed(raw.columns)
-            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {seen}")
+    check_columns(raw, column_map)
     if "token_address" in column_map.constants:
         _refuse_several_tokens(raw, column_map)
     used_names = {*column_map.columns, *column_map.constants, *column_map.columns.values(), *_OURS_ALONE}
@@ -289,10 +296,10 @@ def _pair(text: str) -> tuple[str, str]:
     return ours.strip(), value.strip()
 
 
-def _checked(column_map: ColumnMap) -> ColumnMap:
+def _checked(column_map: ColumnMap, our_columns: Collection[str] = MAPPABLE_COLUMNS) -> ColumnMap:
     for ours in (*column_map.columns, *column_map.constants):
-        if ours not in MAPPABLE_COLUMNS:
-            raise BadSource(f"{ours} is not a column of transfers; use one of {', '.join(MAPPABLE_COLUMNS)}")
+        if ours not in our_columns:
+            raise BadSource(f"{ours} is not one of our columns; use one of {', '.join(our_columns)}")
     twice = sorted(column_map.columns.keys() & column_map.constants.keys())
     if twice:
         raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
