@@ -176,6 +176,19 @@ HOLDERS = [{"address": A, "balance": "5"}, {"address": B, "balance": "7"}]
         ({"data": HOLDERS, "meta": {"page": 1, "total_pages": 4}}, "1 of 4 pages"),
         ({"data": {"holders": HOLDERS}, "errors": [{"message": "indexing failed"}]}, "errors beside its rows"),
         ([{"result": HOLDERS[:1], "cursor": "a"}, {"result": HOLDERS[1:], "cursor": "b"}], "2 rows, and cursor names"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {"marker": "F1", "holders": HOLDERS}}, "result.marker names"),
+        ({"next_cursor": "b2", "next": "https://a.b", "owners": HOLDERS}, "names the next page"),
+        ({"success": True, "data": {"total": 7004, "items": HOLDERS}}, "2 rows of 7,004 (data.total)"),
+        ({"result": {"rows": HOLDERS, "metadata": {"total_row_count": 500}}, "next_offset": 2}, "2 rows of 500"),
+        ({"page": "0", "page_size": "2", "total": "1341", "result": HOLDERS}, "2 rows of 1,341"),
+        ({"pagination": {"next_key": None, "total": "90"}, "denom_owners": HOLDERS}, "2 rows of 90"),
+        ({"totalRows": "12", "pageToken": "BFX", "rows": HOLDERS}, "2 rows of 12"),
+        ({"result": {"total": 2, "limit": 2, "page": 1, "token_accounts": HOLDERS}}, None),
+        ({"merkleRoot": TX[0], "total": "5000000000000000000", "holders": HOLDERS}, None),
+        ({"status": "1", "message": "OK", "result": HOLDERS}, None),
+        ([{"status": "1", "result": HOLDERS}, {"status": "0", "message": "No rows found", "result": []}], None),
+        ([{"id": 1, "jsonrpc": "2.0", "result": HOLDERS[:1]}, {"id": 2, "result": HOLDERS[1:]}], None),
+        ([{"data": {"holders": HOLDERS}, "extensions": {"cost": 3}}], None),
         ({"result": HOLDERS, "cursor": None}, None),
         ({"result": HOLDERS, "cursor": "", "total": 2, "page": 0}, None),
         ([{"result": HOLDERS[:1], "cursor": "a"}, {"result": HOLDERS[1:], "cursor": None}], None),
@@ -236,13 +249,18 @@ BECH32 = "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"
         ("aptos", ("0x1", f"0x{1:064x}", "0x01"), "0x1"),
         ("starknet", ("0x0", f"0x{0:064x}", f"0x{0:040x}"), ZERO_ADDRESS),
         ("bitcoin", (BECH32, BECH32.upper()), BECH32),
+        ("litecoin", ("ltc1qg82tszlk9h7vzmn6gvkq4kqyv9pp", "LTC1QG82TSZLK9H7VZMN6GVKQ4KQYV9PP"),
+         "ltc1qg82tszlk9h7vzmn6gvkq4kqyv9pp"),
+        ("bitcoin", ("1BoatSLRHtKNngkdXEeobR76b53LETtpyT",), "1BoatSLRHtKNngkdXEeobR76b53LETtpyT"),
+        ("movement", (SHORT, LONG), LONG),
+        ("iota", ("0xa", f"0x{10:064x}"), "0xa"),
     ],
-)
+)  # fmt: skip
 def test_spellings_of_one_address_are_one_holder(
     chain: str, spellings: Sequence[str], stored: str, tmp_path: Path
 ) -> None:
     rows = [
-        {"token_address": "0xabc", "from_address": "0x99" if chain != "bitcoin" else "bc1x", "to_address": address,
+        {"token_address": "0xabc", "from_address": "0x99" if "coin" not in chain else "bc1x", "to_address": address,
          "value": 10 + place, "block_number": place, "block_time": TIME, "log_index": place}
         for place, address in enumerate(spellings)
     ]  # fmt: skip

@@ -18,6 +18,8 @@ LISTS: Final = WRAPPERS | _KEYS["lists"]
 """All keys under which answers have lists of rows. Other keys count only if the file is a single JSON object."""
 _TEXTS: Final[Sequence[str]] = FORMATS_TABLE["answers"]["texts"]
 _OF_ANSWERS: Final = frozenset().union(*(keys for kind, keys in _KEYS.items() if kind != "lists"))
+_LONGEST_TOTAL: Final = 10
+"""Digits of a number that is no count of rows, but a sum of amounts."""
 _DEEPEST: Final = 6
 _FEWEST_KEYS: Final = 2
 """An object with fewer addresses as keys is no list of rows."""
@@ -64,6 +66,8 @@ def error_in(document: Mapping[str, Any], is_alone: bool) -> str | None:
     if values.get("error") and (is_answer or is_alone):
         return _shown(values["error"])
     has_rows = any(isinstance(value, list | dict) for name, value in values.items() if name in WRAPPERS)
+    if any(isinstance(value, str) and is_any_address(value) for value in values.values()):
+        return None
     if not is_answer or (has_rows and not values.get("errors")) or any(count for _, count in lists_in(document)):
         return None
     return next((_shown(values[name]) for name in _TEXTS if values.get(name)), None)
@@ -96,7 +100,7 @@ class Pages:
         is_open = False
         for name, value in _facts(document, tuple(steps)):
             key = folded_name(name.rpartition(".")[2])
-            number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 16 else 0
+            number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST_TOTAL else 0
             if key in _KEYS["totals"]:
                 self._total = max(self._total, (number, name))
             elif key in _KEYS["pages"]:

@@ -34,7 +34,7 @@ from holderlake.engine.sources.files.mapping import (
     with_item_values,
     with_times,
 )
-from holderlake.engine.sources.files.undone import block_hashes, note_two_hashes, without_undone
+from holderlake.engine.sources.files.undone import noted_hashes, without_undone
 from holderlake.engine.sources.files.values import note_ambiguous, without_separators
 from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows, rows_where
@@ -97,7 +97,7 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     if layout.decode is not None:
         raw = layout.decode(raw)
     raw = _adjusted(raw, options)
-    note_two_hashes(raw)
+    hashes = noted_hashes(raw)
     if options.block_times:
         raw = with_times(raw, options.block_times)
     absent = _absent(raw.columns, replace(options, block_times={}))
@@ -112,7 +112,7 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
         raw.partly_indexed,
         _stated_decimals(raw, transfers),
         (*raw.notices, *_units_in_doubt(raw, options.column_map)),
-        block_hashes(raw),
+        hashes,
     )
 
 

@@ -88,7 +88,7 @@ class BlockHashes:
         self._seen: pa.Table | None = None
 
     def add(self, path: Path, hashes: pa.Table | None) -> None:
-        """Add the hashes of a file, as ``block_hashes`` returns them.
+        """Add the hashes of a file, as ``noted_hashes`` returns them.
 
         Raises ``BadSource`` if an earlier file has another hash of a block.
         """
@@ -109,21 +109,25 @@ class BlockHashes:
         self._seen = pa.concat_tables([self._seen, known]).group_by(known.column_names).aggregate([])
 
 
-def note_two_hashes(raw: RawTable) -> None:
-    """Add a problem for each row of a block number that has two block hashes. The columns have our names."""
-    hashes = block_hashes(raw)
+def noted_hashes(raw: RawTable) -> pa.Table | None:
+    """Return chain, block number and block hash of each row as text, a blank hash as null; None without the columns.
+
+    Add a problem for each row of a block number that has two block hashes. The columns of ``raw`` have our names.
+    """
+    hashes = _block_hashes(raw)
     if hashes is None:
-        return
+        return None
     pairs = hashes.group_by(["chain", "block_number"]).aggregate([("block_hash", "count_distinct")])
     several = pairs.filter(pc.greater(pairs["block_hash_count_distinct"], 1))
     if not several.num_rows:
-        return
+        return hashes
     rows = pa.array(range(hashes.num_rows), pa.int64())
     joined = hashes.append_column("row", rows).join(several, ["chain", "block_number"]).sort_by("row")
     is_one = pc.and_(pc.is_valid(joined["block_hash_count_distinct"]), pc.is_valid(joined["block_hash"]))
     reasons = pc.binary_join_element_wise("block", joined["block_number"], _TWO_HASHES, " ")
     name = spellings(raw.columns)["blockhash"]
     raw.problems.add(name, pc.if_else(is_one, reasons, pa.scalar(None, pa.string())).combine_chunks())
+    return hashes
 
 
 _TWO_HASHES: Final = (
@@ -132,8 +136,7 @@ _TWO_HASHES: Final = (
 )
 
 
-def block_hashes(raw: RawTable) -> pa.Table | None:
-    """Return chain, block number and block hash of each row as text, a blank hash as null; None without the columns."""
+def _block_hashes(raw: RawTable) -> pa.Table | None:
     spelt = spellings(raw.columns)
     if "blockhash" not in spelt or "block_number" not in raw.columns:
         return None
