@@ -98,7 +98,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         if not reading.is_chosen and is_token_list(path):
             listed = read_tokens(path)
             left_out.extend(listed.left_out)
-            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
+            messages.extend(listed.notices)
+            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens), "notices": listed.notices}
             return line | ({"left out": listed.left_out} if listed.left_out else {})
         file_transfers = read(path)
         report = store.add_transfers(file_transfers.transfers, path.name)

@@ -222,6 +222,19 @@ def test_an_error_among_pages_is_named_with_its_page(limit: object, tmp_path: Pa
             moves("\n".join(map(json.dumps, pages)), tmp_path)
 
 
+@pytest.mark.parametrize("limit", LIMITS, ids="-".join)
+def test_an_error_instead_of_labels_or_tokens_is_named(limit: object, tmp_path: Path) -> None:
+    for read in (read_labels, read_tokens):
+        with pytest.raises(BadSource, match=r"an API's error instead of .*(rate limit|Too Many)"):
+            read(written(tmp_path, limit))
+
+
+def test_a_list_of_tokens_that_is_one_page_is_noticed(tmp_path: Path) -> None:
+    token = {"chainId": 1, "address": A, "symbol": "X", "name": "X", "decimals": 6}
+    assert "1 row of 70 (total)" in read_tokens(written(tmp_path, {"tokens": [token], "total": 70})).notices[0]
+    assert read_tokens(written(tmp_path, {"tokens": [token], "name": "list"})).notices == []
+
+
 @pytest.mark.parametrize("rows", [None, "result"])
 def test_pages_in_one_array_are_one_list(rows: str | None, tmp_path: Path) -> None:
     second = {**PAGE, "result": [decoded(KEPT)]}

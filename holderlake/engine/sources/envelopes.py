@@ -100,7 +100,8 @@ class Pages:
         is_open = False
         for name, value in _facts(document, tuple(steps)):
             key = folded_name(name.rpartition(".")[2])
-            number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST_TOTAL else 0
+            digits = str(value)
+            number = int(digits) if digits.isdecimal() and len(digits) < _LONGEST_TOTAL else 0
             if key in _KEYS["totals"]:
                 self._total = max(self._total, (number, name))
             elif key in _KEYS["pages"]:

@@ -26,6 +26,7 @@ from holderlake.contract.chains.addresses import parse_address, parse_unplaced_a
 from holderlake.contract.times import parse_end, parse_when, to_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
+from holderlake.engine.sources.envelopes import error_in
 from holderlake.engine.sources.json_rows import TOO_DEEP, RepeatedKey, unambiguous_object
 from holderlake.engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
 from holderlake.engine.sources.problems import bad_source
@@ -158,6 +159,8 @@ def _read_json(path: Path, text: str) -> LabelFile:
         raise bad_source(path, TOO_DEEP) from None
     except ValueError:
         return _edinburgh(_json_lines(path, text))
+    if isinstance(content, dict) and (answer_error := error_in(content, is_alone=True)):
+        raise bad_source(path, f"an API's error instead of labels: {answer_error}; fetch it again")
     if isinstance(content, dict) and {"name", "address"} <= content.keys():
         return _edinburgh([content])
     if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):

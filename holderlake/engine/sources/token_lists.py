@@ -14,6 +14,7 @@ from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, chain_name
 from holderlake.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.envelopes import Pages, error_in
 from holderlake.engine.sources.files.values import whole_count
 from holderlake.engine.sources.json_rows import repetition
 from holderlake.engine.sources.problems import bad_source
@@ -37,10 +38,14 @@ _HAS_TOKENS: Final = re.compile(r'"tokens"\s*:\s*\[')
 
 @dataclass(frozen=True)
 class TokenList:
-    """The tokens of a file, and a sentence for each token that cannot be read, with its place and the reason."""
+    """The tokens of a file, and a sentence for each token that cannot be read, with its place and the reason.
+
+    ``notices`` are sentences about the file, for example that it is one page.
+    """
 
     tokens: list[TokenInfo]
     left_out: list[str]
+    notices: list[str]
 
 
 _REPEATED: Final = object()
@@ -63,6 +68,12 @@ def read_tokens(path: Path) -> TokenList:
         raise bad_source(path, f"not complete JSON ({error}); correct the file, or fetch it again") from error
     if isinstance(content, dict) and _REPEATED in content:
         raise bad_source(path, f"{content[_REPEATED]}; remove the repetition")
+    pages = Pages()
+    if isinstance(content, dict):
+        if answer_error := error_in(content, is_alone=True):
+            raise bad_source(path, f"an API's error instead of tokens: {answer_error}; fetch it again")
+        if isinstance(content.get("tokens"), list):
+            pages.add(content, ("tokens",), len(content["tokens"]))
     tokens: dict[tuple[str, str], TokenInfo] = {}
     left_out: list[BadSource] = []
     for number, entry in enumerate(_entries(path, content), start=1):
@@ -75,7 +86,7 @@ def read_tokens(path: Path) -> TokenList:
             tokens.setdefault((token.chain, token.address), token)
     if left_out and not tokens:
         raise left_out[0]
-    return TokenList(list(tokens.values()), list(map(str, left_out)))
+    return TokenList(list(tokens.values()), list(map(str, left_out)), list(pages.notices(path.name)))
 
 
 def _with_repeated(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
