@@ -22,7 +22,7 @@ export const FIGURES = {{
 export type FigureName = keyof typeof FIGURES;
 /** The figures above a map. */
 export const HEADLINE = {} as const;
-/** Colours of clusters, from holderlake/presentation/pictures/drawing/colours.py. A cluster's number is always shown too. */
+/** Colours of clusters, from pictures/drawing/colours.py. A cluster's number is always shown too. */
 export const PALETTE = {} as const;
 /** Addresses without an owner, to which burnt tokens go. */
 export const BURN_ADDRESSES: readonly string[] = {};

@@ -34,7 +34,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from holderlake.core.contract.chains import CHAIN_ID_PATTERN, address_of_token_id, normalise_address
+from holderlake.core.contract.chains import (
+    ADDRESSES_OF_64_DIGITS,
+    BITCOINS,
+    CHAIN_ID_PATTERN,
+    address_of_token_id,
+    normalise_address,
+    one_spelling,
+)
 from holderlake.core.contract.fields import ESSENTIAL, Column, Kind
 from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.times import as_utc
@@ -164,7 +171,11 @@ class TokenKey(Model):
     @model_validator(mode="before")
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
-        return current_token_key(value)
+        key = current_token_key(value)
+        if not isinstance(key, dict) or not isinstance(key.get("address"), str):
+            return key
+        has_forms = key.get("chain") in ADDRESSES_OF_64_DIGITS | BITCOINS
+        return key | {"address": one_spelling(key["chain"], key["address"])} if has_forms else key
 
 
 def current_token_key(key: Any, chain: str | None = None) -> Any:

@@ -30,7 +30,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holderlake.core.contract import exact_json
-from holderlake.core.contract.chains import explorer_pages, normalise_address
+from holderlake.core.contract.chains import explorer_pages, normalise_address, one_spelling
 from holderlake.core.contract.times import parse_when
 from holderlake.core.signals import until_stopped
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
@@ -136,7 +136,7 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 @routes.get("/map")
 def token_map(request: Request, chain: _Text, token: _Token, at: _When | None = None, add: _Addresses = "") -> Response:
     """Return a token's map as of ``at``, or the newest. ``add`` names more addresses, with commas between them."""
-    addresses = [normalise_address(address) for address in add.split(",") if address.strip()]
+    addresses = [one_spelling(chain, address.strip()) for address in add.split(",") if address.strip()]
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, addresses))
 
 

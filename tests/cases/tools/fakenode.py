@@ -19,6 +19,7 @@ MODE is one of
     http:STATUS:CODE:MAX:TEXT  the same, with this HTTP status
     omit:BLOCK                 eth_getLogs leaves out the events of BLOCK
     cap:N                      eth_getLogs returns at most N events, without an error
+    pruned:BLOCK               eth_getLogs answers with an empty list for blocks before BLOCK
     cut:MAX                    the answer of eth_getLogs for more than MAX blocks ends in the middle
     dup                        eth_getLogs returns each event twice
     meta:KIND                  name(), symbol() and decimals() answer oddly: bytes32, nulls, huge, rtl or empty
@@ -139,6 +140,8 @@ class Node:
         if self.mode == "omit":
             out = [log for log in out if int(log["blockNumber"], 16) != int(self.args[0])]
         out = [log for log in out if int(log["blockNumber"], 16) != self.omitted]
+        if self.mode == "pruned":
+            out = [log for log in out if int(log["blockNumber"], 16) >= int(self.args[0])]
         if self.mode == "cap":
             out = out[: int(self.args[0])]
         return [log for log in out for _ in range(2)] if self.mode == "dup" else out
