@@ -188,8 +188,9 @@ class Query:
 @cache
 def queries() -> tuple[Query, ...]:
     """Return all views and macros, sorted by name."""
-    folder = files("holderlake.core.warehouse").joinpath("sql")
-    texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
+    folders = [files("holderlake.core.warehouse").joinpath("sql"), *map(files, parts("views"))]
+    found = (file for folder in folders for file in folder.iterdir())
+    texts = [file.read_text("utf-8") for file in found if file.name.endswith(".sql")]
     texts.append(_IS_BURN.format(addresses=", ".join(map(quoted, sorted(BURN_ADDRESSES)))))
     texts += [_snapshots(table) for table in TABLES.values() if table.family and "token_address" in table.key]
     statements = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]

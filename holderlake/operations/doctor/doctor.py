@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from holderlake.core.contract import exact_json
-from holderlake.core.contract.extra_models import MapRules
 from holderlake.core.contract.requests import ChainsRequest
+from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
 from holderlake.core.decoding.answers import chain_ids
 from holderlake.core.ingest.decode_queue import provider_error

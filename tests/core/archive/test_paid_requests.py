@@ -25,7 +25,7 @@ from holderlake.core.contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
-from holderlake.core.provider.ledger.restore import request_of
+from holderlake.operations.maintenance.restored_ledger import request_of
 
 TOKEN: Final[dict[str, Any]] = {"chain": "eth", "token_address": "0x" + "1" * 40}
 ONE, OTHER = "0x" + "2" * 40, "0x" + "3" * 40

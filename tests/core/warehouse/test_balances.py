@@ -18,12 +18,12 @@ import pytest
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.times import from_unix
-from holderlake.core.warehouse import lake_views
 from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.engine.catalog.corrections import Instant, correction_rows
 from holderlake.engine.importing import balance_files
 from holderlake.engine.queries.balances import share_of
 from holderlake.engine.records import TokenInfo
+from holderlake.presentation import lake_views
 from tests.core.warehouse.test_transfers import BEGIN, DAY, OTHER, TOKEN, Home
 from tests.engine.test_items import moved
 from tests.engine.test_opening_balances import items, openings

@@ -25,6 +25,7 @@ from holderlake.core.contract.requests import ENDPOINTS, Request
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.provider.ledger.reports import Restored
 from holderlake.core.provider.ledger.statements import ENTRIES, FORMAT, TABLES
+from holderlake.core.settings import Settings
 from holderlake.core.storage.state import State, StateConnection, put, single
 from holderlake.core.units import counted
 
@@ -38,6 +39,14 @@ _BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
 """The field that is the complete body of a request, by endpoint; other bodies are objects of fields."""
 _HOME: Final = single("home", MetaData(), Column("name", Text, nullable=False))
 _COPIED: Final = ("run_id", "endpoint", "subject", "day", "state", "cost", "problem", "expected")
+
+
+def restore(ledger: CreditLedger, archive: AnswerArchive, settings: Settings) -> None:
+    """Add what an opened ledger lacks: the calls of the home's own file, if its state moved to PostgreSQL, and those of
+    answers in the archive that are newer than its last call, as after a restored backup."""
+    if settings.state.url is not None:
+        copy_home(ledger, settings.ledger)
+    restore_if_older(ledger, archive)
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
