@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.servers import LoopbackServer
+from tests.helpers.servers import LoopbackServer
 
 Schema = Mapping[str, Any]
 Beyond = tuple[str, Callable[[Any, random.Random], Any], str | None]

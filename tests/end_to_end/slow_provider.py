@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.core.provider.misbehaving import token_map
-from tests.processes import wait_until
-from tests.servers import LoopbackServer
+from tests.helpers.misbehaving import token_map
+from tests.helpers.processes import wait_until
+from tests.helpers.servers import LoopbackServer
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from holderlake.core.storage.postgresql import Connection, ConnectionLost, Postgres, PostgresDatabase
 from holderlake.core.storage.sqlite import DatabaseError
-from tests.postgres import PostgresServer, Wire
+from tests.helpers.postgres import PostgresServer, Wire
 
 TABLE = ("CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, seconds REAL)",)
 ADD = "INSERT INTO calls (name, seconds) VALUES (?, ?)"

@@ -24,8 +24,8 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.expected import record_tick
 from holderlake.operations.healing.paused import pausing
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace
-from tests.receiver import Receiver
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.receiver import Receiver
 
 pytestmark = pytest.mark.integration
 

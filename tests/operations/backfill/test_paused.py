@@ -25,8 +25,8 @@ from holderlake.operations.history.instance import dagster_instance
 from holderlake.pipelines.definitions import build_defs
 from holderlake.pipelines.sensors import paused_sensor
 from tests.conftest import RunningService, workspaces_of
-from tests.dagster_fixtures import history_of
-from tests.filling import MakeWorkspace
+from tests.helpers.dagster_fixtures import history_of
+from tests.helpers.filling import MakeWorkspace
 
 pytestmark = pytest.mark.integration
 
