@@ -23,11 +23,12 @@ Answer = Callable[[str, list[Any]], Any]
 
 
 class Fault(Exception):
-    """A JSON-RPC error as the answer to a call."""
+    """A JSON-RPC error as the answer to a call. One with another HTTP ``status`` answers the whole request."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, status: int = 200) -> None:
         super().__init__(message)
         self.code = code
+        self.status = status
 
 
 @dataclass
@@ -152,7 +153,9 @@ class ScriptedNode:
                     node.ended.wait()
                     self.close_connection = True
                     return
-                send(self, answers if isinstance(body, list) else answers[0])
+                status = max(status for status, _ in answers)
+                bodies = [one for of_one, one in answers if of_one == status]
+                send(self, bodies if isinstance(body, list) and status == 200 else bodies[0], status)
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -160,13 +163,13 @@ class ScriptedNode:
         self._server = LoopbackServer(Handler)
         self.url = f"{self._server.url}{path}"
 
-    def reply(self, call: dict[str, Any]) -> dict[str, Any]:
-        """The JSON-RPC answer to one call."""
+    def reply(self, call: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The HTTP status and the JSON-RPC answer to one call."""
         head = {"jsonrpc": "2.0", "id": call["id"]}
         try:
-            return head | {"result": self.answer(call["method"], call["params"])}
+            return 200, head | {"result": self.answer(call["method"], call["params"])}
         except Fault as fault:
-            return head | {"error": {"code": fault.code, "message": str(fault)}}
+            return fault.status, head | {"error": {"code": fault.code, "message": str(fault)}}
 
     def ranges(self) -> list[tuple[int, int]]:
         """The block ranges that events were asked for, in order."""

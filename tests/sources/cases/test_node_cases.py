@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,9 @@ from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
+from tests.helpers.chain.faulty import TOKEN, faulty_node
+from tests.helpers.chain.scripted import ScriptedNode
 from tests.helpers.commands import holderlake
-from tests.sources.cases.node import TOKEN, made_up_node
 
 HERE = Path(__file__).parent
 LAST = 29_988
@@ -36,16 +37,10 @@ def modes(case: str, file: str = "modes.txt") -> list[str]:
     return (HERE / case / file).read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def run(
-    home: Path, mode: str, command: str, *options: str, log: Path | None = None, faults: Sequence[str] = ()
-) -> tuple[int, str]:
-    """Run ``import node`` or ``import verify`` with the made-up node in this mode. Return its exit code and its output.
-
-    ``faults`` are further options of the node.
-    """
-    arguments = (*faults, *(() if log is None else ("--log", str(log))))
-    with made_up_node(mode, *arguments) as url:
-        chosen = ("--chain", "eth", "--token", TOKEN, *options, url)
+def run(home: Path, mode: str | ScriptedNode, command: str, *options: str) -> tuple[int, str]:
+    """Run ``import node`` or ``import verify`` with a node, or one of this mode. Return exit code and output."""
+    with faulty_node(mode) if isinstance(mode, str) else mode as node:
+        chosen = ("--chain", "eth", "--token", TOKEN, *options, node.url)
         ended = holderlake("import", command, *chosen, env={"HOLDERLAKE_HOME": str(home)})
     return ended.returncode, ended.stdout + ended.stderr
 
@@ -56,10 +51,9 @@ def balances(home: Path) -> Mapping[str, int]:
     return {address: balance for address, balance in holders if address != ZERO_ADDRESS}
 
 
-def ranges(log: Path) -> list[int]:
+def sizes_of(node: ScriptedNode) -> list[int]:
     """Return the number of blocks of each request for events."""
-    lines = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
-    return [int(line[2]) - int(line[1]) + 1 for line in lines if line[0] == "eth_getLogs"]
+    return [last - first + 1 for first, last in node.ranges()]
 
 
 @pytest.mark.later(long=1)
@@ -67,9 +61,10 @@ def ranges(log: Path) -> list[int]:
 @pytest.mark.parametrize("mode", [*modes("40-rpc-drpc-freetier"), *modes("41-rpc-limit-words")])
 def test_limits_of_nodes_in_any_words_are_met(mode: str, tmp_path: Path) -> None:
     limit = int(mode.split(":")[3 if mode.startswith("http") else 2])
-    code, output = run(tmp_path, mode, "node", log=tmp_path / "calls.txt")
+    node = faulty_node(mode)
+    code, output = run(tmp_path, node, "node")
     assert (code, balances(tmp_path)) == (0, ALL), output
-    sizes = ranges(tmp_path / "calls.txt")
+    sizes = sizes_of(node)
     answered = [size for size in sizes if size <= limit]
     assert sum(answered) >= 29_989
     assert len(sizes) - len(answered) < 16 + len(answered) // 8
@@ -109,27 +104,27 @@ def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
 
 
 def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
-    mode, log = "err:-32005:3000:limit exceeded", tmp_path / "calls.txt"
-    with made_up_node(mode, "--log", str(log)) as url:
-        arguments = ("import", "node", "--chain", "eth", "--token", TOKEN, url)
+    with faulty_node("err:-32005:3000:limit exceeded") as node:
+        arguments = ("import", "node", "--chain", "eth", "--token", TOKEN, node.url)
         env = {"HOLDERLAKE_HOME": str(tmp_path)}
         holderlake(*arguments, "--to-block", "20000", env=env)
-        learned = ranges(log)
+        learned = sizes_of(node)
         assert holderlake(*arguments, env=env).returncode == 0
     assert max(learned) > 3_000
-    assert max(ranges(log)[len(learned) :]) <= 3_000
+    assert max(sizes_of(node)[len(learned) :]) <= 3_000
     assert balances(tmp_path) == ALL
 
 
 @pytest.mark.later(integration=1)
 @pytest.mark.parametrize("mode", modes("41-rpc-limit-words", "modes_that_fail.txt"))
 def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) -> None:
-    code, output = run(tmp_path, mode, "node", log=tmp_path / "calls.txt")
+    node = faulty_node(mode)
+    code, output = run(tmp_path, node, "node")
     assert code == 1
     is_size = "limit exceeded" in mode
     assert ("does not serve eth_getLogs" in output) == is_size
     assert mode.rpartition(":")[2] in output
-    assert len(ranges(tmp_path / "calls.txt")) < (50 if is_size else 10)
+    assert len(node.ranges()) < (50 if is_size else 10)
 
 
 @pytest.mark.long
@@ -146,15 +141,14 @@ def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "lacks",
     [
-        ["eth_getBlockReceipts"],
-        pytest.param(["eth_getBlockReceipts", "eth_getTransactionReceipt"], marks=pytest.mark.long),
+        ("eth_getBlockReceipts",),
+        pytest.param(("eth_getBlockReceipts", "eth_getTransactionReceipt"), marks=pytest.mark.long),
     ],
     ids=str,
 )
-def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_path: Path) -> None:
-    faults = [part for method in lacks for part in ("--lacks", method)]
+def test_receipts_of_transactions_show_an_omitted_event(lacks: tuple[str, ...], tmp_path: Path) -> None:
     run(tmp_path, "omit:20000", "node")
-    code, output = run(tmp_path, "omit:20000", "verify", faults=faults)
+    code, output = run(tmp_path, faulty_node("omit:20000", lacks=lacks), "verify")
     assert code == 3
     assert ("omits 1 events" in output) == (len(lacks) == 1)
 
@@ -162,8 +156,8 @@ def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_pa
 @pytest.mark.long
 def test_an_omitted_deposit_of_a_wrapped_coin_is_found(tmp_path: Path) -> None:
     (mode,) = modes("43-rpc-weth9")
-    run(tmp_path, mode, "node", faults=["--omit", "20050"])
-    code, output = run(tmp_path, mode, "verify", faults=["--omit", "20050"])
+    run(tmp_path, faulty_node(mode, omitted=20_050), "node")
+    code, output = run(tmp_path, faulty_node(mode, omitted=20_050), "verify")
     assert code == 3
     assert "From block 20,050 on: the node's eth_getLogs omits 1 events" in " ".join(output.split())
 
@@ -171,7 +165,7 @@ def test_an_omitted_deposit_of_a_wrapped_coin_is_found(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
     run(tmp_path, "ok", "node")
-    code, output = run(tmp_path, "ok", "verify", faults=["--lacks", "state"])
+    code, output = run(tmp_path, faulty_node("ok", lacks=("state",)), "verify")
     assert "the node keeps no state at block 29,988; use an archive node" in " ".join(output.split())
     assert "--against" in output
     assert code == 0
@@ -180,8 +174,8 @@ def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> None:
     run(tmp_path, "omit:20000", "node")
-    with made_up_node("ok") as other:
-        code, output = run(tmp_path, "omit:20000", "verify", "--against", other)
+    with faulty_node("ok") as other:
+        code, output = run(tmp_path, "omit:20000", "verify", "--against", other.url)
     assert code == 3
     assert "20,000" in output
 
@@ -189,9 +183,9 @@ def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> No
 @pytest.mark.long
 def test_a_check_needs_no_options_after_an_import(tmp_path: Path) -> None:
     env = {"HOLDERLAKE_HOME": str(tmp_path)}
-    with made_up_node("ok") as url:
-        assert holderlake("import", "node", url, "--token", TOKEN, env=env).returncode == 0
-        ended = holderlake("import", "verify", url, env=env)
+    with faulty_node("ok") as node:
+        assert holderlake("import", "node", node.url, "--token", TOKEN, env=env).returncode == 0
+        ended = holderlake("import", "verify", node.url, env=env)
     assert (ended.returncode, "599 events" in ended.stdout) == (0, True)
     assert "Compared 10 balances" in ended.stdout
 

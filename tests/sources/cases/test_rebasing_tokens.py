@@ -11,23 +11,21 @@ from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
+from tests.helpers.chain.faulty import FIRST_TIME, SECONDS, TOKEN, faulty_node
 from tests.helpers.commands import holderlake
-from tests.sources.cases.node import TOKEN, made_up_node
 from tests.sources.cases.test_node_cases import minted
 
 pytestmark = pytest.mark.integration
-
-FIRST_TIME, SECONDS = 1_700_000_000, 12
 
 
 def time_of(block: int) -> int:
     return FIRST_TIME + SECONDS * block
 
 
-def read(home: Path, *options: str, faults: tuple[str, ...] = ()) -> tuple[int, str]:
+def read(home: Path, *options: str, lacks: tuple[str, ...] = ()) -> tuple[int, str]:
     """Import from the node whose balances are twice what the events say; return exit code and output."""
-    with made_up_node("rebase", "--head", "600", *faults) as url:
-        command = ("import", "node", "--chain", "eth", "--token", TOKEN, *options, url)
+    with faulty_node("rebase", 600, lacks) as node:
+        command = ("import", "node", "--chain", "eth", "--token", TOKEN, *options, node.url)
         ended = holderlake(*command, env={"HOLDERLAKE_HOME": str(home)})
     return ended.returncode, ended.stdout + ended.stderr
 
@@ -88,31 +86,31 @@ def test_new_transfers_before_an_instant_remove_its_balances(tmp_path: Path) -> 
 
 def test_check_passes_where_balances_were_read(tmp_path: Path) -> None:
     read(tmp_path, *at(580), "--to-block", "580")
-    with made_up_node("rebase", "--head", "600") as url:
-        ended = holderlake("import", "verify", url, "--json", env={"HOLDERLAKE_HOME": str(tmp_path)})
+    with faulty_node("rebase", 600) as node:
+        ended = holderlake("import", "verify", node.url, "--json", env={"HOLDERLAKE_HOME": str(tmp_path)})
     assert (ended.returncode, json.loads(ended.stdout)["equal"]) == (0, [TOKEN])
 
 
 @pytest.mark.parametrize(
-    ("options", "faults", "words"),
+    ("options", "lacks", "words"),
     [
-        (at(200), ("--lacks", "state"), "keeps no state of block 200"),
+        (at(200), ("state",), "keeps no state of block 200"),
         (at(595), (), "block 588 is the last one"),
         (["--balances-at", "2010-01-01"], (), "no block until 2010-01-01"),
         ([*at(200), "--all-tokens"], (), "name them with --token"),
     ],
 )
 def test_instant_without_balances_is_refused_in_a_sentence(
-    options: list[str], faults: tuple[str, ...], words: str, tmp_path: Path
+    options: list[str], lacks: tuple[str, ...], words: str, tmp_path: Path
 ) -> None:
-    code, output = read(tmp_path, *options, faults=faults)
+    code, output = read(tmp_path, *options, lacks=lacks)
     assert code != 0
     assert words in " ".join(output.split())
 
 
 def test_next_node_answers_for_one_that_has_pruned_the_state(tmp_path: Path) -> None:
-    with made_up_node("rebase", "--head", "600", "--lacks", "state") as pruned:
-        assert read(tmp_path, *at(200), pruned)[0] == 0
+    with faulty_node("rebase", 600, ("state",)) as pruned:
+        assert read(tmp_path, *at(200), pruned.url)[0] == 0
     assert balances(tmp_path, time_of(200)) == twice(200)
 
 

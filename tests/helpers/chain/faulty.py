@@ -1,76 +1,69 @@
-#!/usr/bin/env python3
-# ruff: noqa: B019, PLR0911, PTH123, T201
-"""A made-up EVM node on 127.0.0.1 with faults on demand. It needs only the standard library.
-
-    fakenode.py MODE [--port PORT] [--head BLOCK] [--chain-id ID] [--log FILE] [--omit BLOCK] [--lacks METHOD]
-
-It prints its address, then serves until it is ended. Port 0, the default, takes a free port. --log writes a line for
-each call: the method, and for eth_getLogs the first and the last block. --omit leaves out the events of a block from
-eth_getLogs, in any mode. --lacks names a method that the node does not have, or "state": then it refuses calls as of
-any numbered block.
+"""A made-up chain whose node has faults on demand: ``faulty_node(mode)``.
 
 The chain has an ERC-20 token 0x7070...70. Block b, if b is a multiple of 50, mints b raw units to one of ten holders,
 number b / 50 % 10 + 1 (0x00...01 to 0x00...0a). Block b has the time 1700000000 + 12 b. Calls of the contract answer as
 of their block. Receipts and logsBloom always have all events.
 
-MODE is one of
+A mode is one of
     ok                         no fault
     err:CODE:MAX:TEXT          eth_getLogs for more than MAX blocks fails with this JSON-RPC error; {n} in TEXT is MAX
     http:STATUS:CODE:MAX:TEXT  the same, with this HTTP status
     omit:BLOCK                 eth_getLogs leaves out the events of BLOCK
-    cap:N                      eth_getLogs returns at most N events, without an error
     cut:MAX                    the answer of eth_getLogs for more than MAX blocks ends in the middle
-    dup                        eth_getLogs returns each event twice
     meta:KIND                  name(), symbol() and decimals() answer oddly: bytes32, nulls, huge, rtl or empty
     weth                       the token is a wrapped coin: Deposit and Withdrawal events change balances, too
     items                      Transfer events without indexed fields, of numbered items that are minted and then moved
     rebase                     supply and balances are twice what the events say
-    nullblock:N                eth_getBlockByNumber of block N is null
-    late                       eth_blockNumber is 50 blocks ahead of the newest block that exists
 """
 
-import argparse
+from __future__ import annotations
+
 import functools
 import hashlib
-import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
-TOKEN = "0x" + "70" * 20
-TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+import numpy as np
+
+from holderlake.core.contract.chains.keccak import keccak256
+from tests.helpers.chain.scripted import FIRST_TIME, TOKEN, TRANSFER, Fault, ScriptedNode, send
+
 DEPOSIT = "0xe1fffcc4923d04b559f4d29a8bfc6cda04eb5b0d3c460751c2402c5c5cc9109c"
 WITHDRAWAL = "0x7fcf532c15f0a6db0bd6d0e038bea71d30d808c7d98cb3bf7268a95bf5081b65"
-FIRST_TIME, SECONDS = 1_700_000_000, 12
+SECONDS = 12
 NAME, SYMBOL, DECIMALS, SUPPLY, BALANCE = "0x06fdde03", "0x95d89b41", "0x313ce567", "0x18160ddd", "0x70a08231"
 
 
-class Fault(Exception):
-    """A JSON-RPC error: code, text and HTTP status."""
+def faulty_node(mode: str, head: int = 30_000, lacks: tuple[str, ...] = (), omitted: int | None = None) -> ScriptedNode:
+    """Return a node of the made-up chain. ``omitted`` is a block whose events eth_getLogs leaves out, in any mode.
 
-    def __init__(self, code, text, status=200):
-        super().__init__(text)
-        self.code, self.text, self.status = code, text, status
+    ``lacks`` has methods that the node does not have, or "state": then it refuses calls as of any numbered block.
+    """
+    chain = FaultyChain(mode, head, lacks, omitted)
+    return ScriptedNode(chain.answer, chain.cuts)
 
 
-def word(number):
+def word(number: int) -> str:
+    """Return a number as 32 bytes."""
     return f"0x{number:064x}"
 
 
-def abi_text(raw):
+def abi_text(raw: bytes) -> str:
+    """Return a text as a contract returns it."""
     return f"0x{32:064x}{len(raw):064x}" + raw.hex() + "00" * (-len(raw) % 32)
 
 
-class Node:
+class FaultyChain:
     """The chain and its faults. ``events`` is the truth, ``get_logs`` is what the node says of it."""
 
-    def __init__(self, mode, head=30_000, chain_id=1, lacks=(), omitted=None):
+    def __init__(self, mode: str, head: int, lacks: tuple[str, ...], omitted: int | None) -> None:
         self.mode, *self.args = mode.split(":", 4 if mode.startswith("http") else 3)
-        self.head, self.chain_id = head, chain_id
-        self.lacks, self.omitted = frozenset(lacks), omitted
+        self.head, self.lacks, self.omitted = head, lacks, omitted
 
-    def block_hash(self, block):
-        return "0x" + hashlib.sha256(f"{self.chain_id}/{block}".encode()).hexdigest()
+    def block_hash(self, block: int) -> str:
+        return "0x" + hashlib.sha256(f"1/{block}".encode()).hexdigest()
 
-    def log(self, block, index, topics, data):
+    def log(self, block: int, index: int, topics: list[str], data: str) -> dict[str, Any]:
         return {
             "address": TOKEN,
             "topics": topics,
@@ -84,7 +77,7 @@ class Node:
             "blockTimestamp": hex(FIRST_TIME + SECONDS * block),
         }
 
-    def events(self, block):
+    def events(self, block: int) -> list[dict[str, Any]]:
         """Return all events of a block."""
         if block % 50 or not block:
             return []
@@ -101,11 +94,11 @@ class Node:
             self.log(block, 1, [WITHDRAWAL, word(2)], word(50)),
         ]
 
-    def event_blocks(self, first, last):
+    def event_blocks(self, first: int, last: int) -> range:
         """Return the blocks from ``first`` to ``last`` that may have events."""
         return range(max(50, (first + 49) // 50 * 50), min(last, self.head) + 1, 50)
 
-    def changes(self, log):
+    def changes(self, log: dict[str, Any]) -> list[tuple[int, int]]:
         """Return what an event does to balances: pairs of holder number and raw units."""
         kind, value = log["topics"][0], int(log["data"], 16)
         parties = [int(topic, 16) for topic in log["topics"][1:]]
@@ -115,10 +108,9 @@ class Node:
             return [(parties[0], -value)]
         return [(parties[0], -value), (parties[1], value)]
 
-    @functools.lru_cache(maxsize=8)
-    def balances(self, block):
+    def balances(self, block: int) -> dict[int, int]:
         """Return the true balances by holder number, at the end of a block. The zero address is left out."""
-        totals = {}
+        totals: dict[int, int] = {}
         for one in self.event_blocks(0, block):
             for log in self.events(one):
                 for holder, value in self.changes(log):
@@ -127,11 +119,9 @@ class Node:
         factor = 2 if self.mode == "rebase" else 1
         return {holder: factor * value for holder, value in totals.items()}
 
-    def get_logs(self, first, last, wanted):
+    def get_logs(self, first: int, last: int, wanted: list[str] | None) -> list[dict[str, Any]]:
         if self.mode == "err" and last - first + 1 > int(self.args[1]):
             raise Fault(int(self.args[0]), self.args[2].replace("{n}", self.args[1]))
-        if self.mode == "cut" and last - first + 1 > int(self.args[0]):
-            return None
         if self.mode == "http" and last - first + 1 > int(self.args[2]):
             raise Fault(int(self.args[1]), self.args[3].replace("{n}", self.args[2]), int(self.args[0]))
         out = [log for block in self.event_blocks(first, last) for log in self.events(block)]
@@ -139,12 +129,10 @@ class Node:
         if self.mode == "omit":
             out = [log for log in out if int(log["blockNumber"], 16) != int(self.args[0])]
         out = [log for log in out if int(log["blockNumber"], 16) != self.omitted]
-        if self.mode == "cap":
-            out = out[: int(self.args[0])]
-        return [log for log in out for _ in range(2)] if self.mode == "dup" else out
+        return out
 
-    def block(self, number):
-        if number > self.head or (self.mode == "nullblock" and number == int(self.args[0])):
+    def block(self, number: int) -> dict[str, Any] | None:
+        if number > self.head:
             return None
         return {
             "number": hex(number),
@@ -155,7 +143,7 @@ class Node:
             "logsBloom": bloom_of(self.events(number)),
         }
 
-    def describe(self, selector):
+    def describe(self, selector: str) -> str:
         """Return the answer of name(), symbol() or decimals()."""
         kind = self.args[0] if self.mode == "meta" else ""
         if selector == DECIMALS:
@@ -170,7 +158,7 @@ class Node:
             "empty": "0x",
         }.get(kind, abi_text(b"Made Up"))
 
-    def call(self, data, block):
+    def call(self, data: str, block: int) -> str:
         selector = data[:10]
         if selector == BALANCE:
             return word(self.balances(block).get(int(data[-40:], 16), 0))
@@ -178,18 +166,27 @@ class Node:
             return word(sum(self.balances(block).values()))
         return self.describe(selector) if selector in (NAME, SYMBOL, DECIMALS) else "0x"
 
-    def number(self, name):
+    def cuts(self, handler: BaseHTTPRequestHandler, calls: list[dict[str, Any]]) -> bool:
+        """Answer with a document that ends in the middle, in the mode for it; return whether it did."""
+        asked = [call["params"][0] for call in calls if call["method"] == "eth_getLogs" and self.mode == "cut"]
+        if not any(self.number(one["toBlock"]) - self.number(one["fromBlock"]) >= int(self.args[0]) for one in asked):
+            return False
+        send(handler, b'{"jsonrpc": "2.0", "id": 1, "result": [{"addr')
+        return True
+
+    def number(self, name: str | None) -> int:
         return self.head if name in ("latest", "finalized", "safe", "pending", None) else int(name, 16)
 
-    def answer(self, method, params):
+    def answer(self, method: str, params: list[Any]) -> Any:  # noqa: PLR0911 - one for each method
+        """Return the answer to a call."""
         if method in self.lacks:
             raise Fault(-32601, f"the method {method} does not exist/is not available")
         if "state" in self.lacks and method in ("eth_call", "eth_getCode") and str(params[-1]).startswith("0x"):
             raise Fault(-32000, "missing trie node 0123abcd (path 05) state 0x0123 is not available, not found")
         if method == "eth_chainId":
-            return hex(self.chain_id)
+            return "0x1"
         if method == "eth_blockNumber":
-            return hex(self.head + (50 if self.mode == "late" else 0))
+            return hex(self.head)
         if method == "eth_getBlockByNumber":
             return self.block(self.number(params[0]))
         if method == "eth_getBlockReceipts":
@@ -205,7 +202,7 @@ class Node:
             wanted = [wanted] if isinstance(wanted, str) else wanted
             logs = self.get_logs(self.number(params[0]["fromBlock"]), self.number(params[0]["toBlock"]), wanted)
             senders = str(params[0].get("address") or "0x").lower()  # an address, or a list of them
-            return None if logs is None else [log for log in logs if senders == "0x" or log["address"] in senders]
+            return [log for log in logs if senders == "0x" or log["address"] in senders]
         if method == "eth_getCode":
             return "0x6001" if params[0].lower() == TOKEN else "0x"
         if method == "eth_call":
@@ -214,12 +211,12 @@ class Node:
         raise Fault(-32601, f"the method {method} does not exist/is not available")
 
 
-def bloom_of(logs):
+def bloom_of(logs: list[dict[str, Any]]) -> str:
     """Return the bloom filter of a block's events, as a header has it."""
     bits = bytearray(256)
     for log in logs:
         for item in [log["address"], *log["topics"]]:
-            digest = keccak256(bytes.fromhex(item[2:]))
+            digest = digest_of(item)
             for at in (0, 2, 4):
                 bit = int.from_bytes(digest[at : at + 2], "big") & 2047
                 bits[255 - bit // 8] |= 1 << bit % 8
@@ -227,99 +224,6 @@ def bloom_of(logs):
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def keccak256(message):
-    """Return the Keccak-256 digest of a message of less than 136 bytes."""
-    padded = bytearray(message.ljust(136, b"\0"))
-    padded[len(message)] ^= 1
-    padded[135] ^= 0x80
-    mask = (1 << 64) - 1
-    lanes = [int.from_bytes(padded[8 * i : 8 * i + 8], "little") if i < 17 else 0 for i in range(25)]
-    state = [[lanes[x + 5 * y] for y in range(5)] for x in range(5)]
-    register = 1
-    for _ in range(24):
-        parity = [functools.reduce(int.__xor__, column) for column in state]
-        for x in range(5):
-            right = parity[(x + 1) % 5]
-            mixed = parity[x - 1] ^ ((right << 1 | right >> 63) & mask)
-            state[x] = [lane ^ mixed for lane in state[x]]
-        x, y, moved = 1, 0, state[1][0]
-        for step in range(24):
-            x, y = y, (2 * x + 3 * y) % 5
-            shift = (step + 1) * (step + 2) // 2 % 64
-            moved, state[x][y] = state[x][y], (moved << shift | moved >> (64 - shift)) & mask
-        for y in range(5):
-            row = [state[x][y] for x in range(5)]
-            for x in range(5):
-                state[x][y] = row[x] ^ (~row[(x + 1) % 5] & row[(x + 2) % 5] & mask)
-        for power in range(7):
-            register = (register << 1 ^ (register >> 7) * 0x71) % 256
-            if register & 2:
-                state[0][0] ^= 1 << ((1 << power) - 1)
-    return b"".join(state[x][0].to_bytes(8, "little") for x in range(4))
-
-
-def serve(node, port, log_file=None):
-    """Print the node's address and serve it until the process ends."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_):
-            pass
-
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            calls = body if isinstance(body, list) else [body]
-            status, answers = 200, []
-            for call in calls:
-                answer = {"jsonrpc": "2.0", "id": call["id"]}
-                note(call)
-                try:
-                    answer["result"] = node.answer(call["method"], call.get("params", []))
-                except Fault as fault:
-                    answer["error"] = {"code": fault.code, "message": fault.text}
-                    status = max(status, fault.status)
-                answers.append(answer)
-            if status == 200:
-                content = answers if isinstance(body, list) else answers[0]
-            else:
-                content = next(answer for answer in answers if "error" in answer)
-            raw = json.dumps(content).encode()
-            is_cut = node.mode == "cut" and any(answer.get("result", "") is None for answer in answers)
-            self.reply(status, raw[: len(raw) // 2] if is_cut else raw, "application/json")
-
-        def reply(self, status, raw, kind):
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-    def note(call):
-        if log_file:
-            blocks = []
-            if call["method"] == "eth_getLogs":
-                blocks = [node.number(call["params"][0][key]) for key in ("fromBlock", "toBlock")]
-            with open(log_file, "a", encoding="utf-8") as lines:
-                print(call["method"], *blocks, file=lines)
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
-    server.serve_forever()
-
-
-def main(kind=Node, text=__doc__):
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--head", type=int, default=30_000)
-    parser.add_argument("--chain-id", type=int, default=1)
-    parser.add_argument("--log")
-    parser.add_argument("--omit", type=int)
-    parser.add_argument("--lacks", action="append", default=[])
-    given = parser.parse_args()
-    serve(kind(given.mode, given.head, given.chain_id, given.lacks, given.omit), given.port, given.log)
-
-
-if __name__ == "__main__":
-    main()
+def digest_of(item: str) -> bytes:
+    """Return the Keccak-256 digest of hexadecimal bytes."""
+    return keccak256(np.frombuffer(bytes.fromhex(item[2:]), np.uint8)[None])[0].tobytes()
