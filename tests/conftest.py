@@ -106,9 +106,9 @@ def shared_data() -> Path:
     return REAL_DATA
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A running PostgreSQL server."""
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """Run a new PostgreSQL server until the block ends."""
     from tests.helpers.postgres import PostgresServer, programs
 
     server = PostgresServer(programs())
@@ -118,20 +118,20 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server that a test may stop."""
-    from tests.helpers.postgres import PostgresServer, programs
-
-    server = PostgresServer(programs())
-    try:
-        server.make()
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture
