@@ -35,7 +35,7 @@ from holderlake.scale.spark.answers import BulkRequest, answers
 from holderlake.scale.spark.build import build as build_store
 from holderlake.scale.spark.spark import session
 from holderlake.scale.spark.tasks import Workers
-from tests.spark import SparkCluster
+from tests.helpers.spark import SparkCluster
 
 _AT: Final = datetime(2026, 1, 1)
 _HOLDERS: Final = 250

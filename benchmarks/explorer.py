@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, CDPSession, Page
 
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
-from tests.browser import opened_browser
-from tests.lakes import rows, write
+from tests.helpers.browser import opened_browser
+from tests.helpers.lakes import rows, write
 from tests.presentation.explorer.serving import exploring
 from tests.presentation.explorer.world import CROWD, INSTANTS, TIDE, crowd_map, fill
 

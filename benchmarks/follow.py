@@ -21,10 +21,10 @@ from holderlake.core.contract.times import from_unix
 from holderlake.engine.direct import StoreEngine
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from tests.chain.anvil import Anvil, call, program
 from tests.end_to_end.test_real_chain import environment
-from tests.processes import DEVNULL, start_holderlake
-from tests.receiver import Receiver
+from tests.helpers.chain.anvil import Anvil, call, program
+from tests.helpers.processes import DEVNULL, start_holderlake
+from tests.helpers.receiver import Receiver
 
 BLOCK_SECONDS = 2.0
 PEOPLE = 300

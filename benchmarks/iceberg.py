@@ -16,7 +16,7 @@ from pathlib import Path
 from holderlake.core.lake.lake import Lake
 from holderlake.scale.iceberg.snapshots import NAMESPACE
 from holderlake.scale.iceberg.tables import IcebergTables
-from tests.lakes import write_holders
+from tests.helpers.lakes import write_holders
 
 _ADDRESSES = 50
 

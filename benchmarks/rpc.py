@@ -30,7 +30,7 @@ from holderlake.engine.store.store import Store
 from holderlake.sources.rpc.node import Node
 from holderlake.sources.rpc.reading import EventReader, Width, in_order
 from holderlake.sources.rpc.run import ChainImport, ReadOptions, Selection
-from tests.chain.anvil import GENESIS_TIME, MISSING, Anvil, call, find
+from tests.helpers.chain.anvil import GENESIS_TIME, MISSING, Anvil, call, find
 
 LOGS_A_CALL: Final = 97
 CALLS_A_BLOCK: Final = 2

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.examples import some
-from tests.processes import ended_processes, restore_signals
+from tests.helpers.examples import some
+from tests.helpers.processes import ended_processes, restore_signals
 
 if TYPE_CHECKING:
-    from tests.chain.anvil import Anvil
-    from tests.ledgers import Ledger
-    from tests.postgres import PostgresServer
+    from tests.helpers.chain.anvil import Anvil
+    from tests.helpers.ledgers import Ledger
+    from tests.helpers.postgres import PostgresServer
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
-pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
+pytest_plugins = ["tests.helpers.lake_fixtures", "tests.helpers.dagster_fixtures", "tests.helpers.versions"]
 NEEDED_MEMORY = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 # no deadline, because the time of an example depends on the load of the machine
@@ -106,10 +106,10 @@ def shared_data() -> Path:
     return REAL_DATA
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A running PostgreSQL server."""
-    from tests.postgres import PostgresServer, programs
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """Run a new PostgreSQL server until the block ends."""
+    from tests.helpers.postgres import PostgresServer, programs
 
     server = PostgresServer(programs())
     try:
@@ -118,20 +118,20 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server that a test may stop."""
-    from tests.postgres import PostgresServer, programs
-
-    server = PostgresServer(programs())
-    try:
-        server.make()
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
     """A new database of keys, of each kind."""
-    from tests.ledgers import Ledger
+    from tests.helpers.ledgers import Ledger
 
     if request.param == "sqlite":
         return Ledger(tmp_path / "accounts.sqlite")
@@ -154,7 +154,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
 @pytest.fixture
 def anvil() -> Iterator[Anvil]:
     """A node of a new, empty chain."""
-    from tests.chain.anvil import Anvil, program
+    from tests.helpers.chain.anvil import Anvil, program
 
     with Anvil(program()) as node:
         yield node

@@ -24,8 +24,8 @@ from docs.reference.pages import DECISIONS
 from holderlake.cli.main import app
 from holderlake.core.settings import Settings
 from holderlake.core.warehouse import schema
-from tests.browser import PHONE, expect, opened_browser
-from tests.servers import LoopbackServer
+from tests.helpers.browser import PHONE, expect, opened_browser
+from tests.helpers.servers import LoopbackServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from holderlake.cli.main import app
 from holderlake.core.settings import Settings, load_settings
-from tests.processes import ROOT
+from tests.helpers.processes import ROOT
 
 TOKEN = "0x" + "9" * 40
 URL = "https://api.example.com"

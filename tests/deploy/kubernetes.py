@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tests.real import missing
+from tests.helpers.real import missing
 
 VERSION: Final = "1.35"
 

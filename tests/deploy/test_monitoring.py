@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.real import missing
+from tests.helpers.real import missing
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 PROMETHEUS: Final = DEPLOY / "prometheus"

@@ -20,8 +20,8 @@ from dagster import AssetKey, DagsterInstance, StaticPartitionsDefinition, asset
 from sqlalchemy import make_url
 
 from holderlake.core.lake.lake import Lake
-from tests.processes import ROOT, wait_until
-from tests.real import missing
+from tests.helpers.processes import ROOT, wait_until
+from tests.helpers.real import missing
 
 pytestmark = pytest.mark.integration
 

@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from tests.deploy.kubernetes import faults_of
-from tests.real import missing
-from tests.servers import LoopbackServer
+from tests.helpers.real import missing
+from tests.helpers.servers import LoopbackServer
 
 pytestmark = pytest.mark.integration
 

@@ -18,7 +18,7 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from tests.processes import ROOT
+from tests.helpers.processes import ROOT
 
 pytestmark = pytest.mark.long
 

@@ -25,9 +25,9 @@ from holderlake.core.provider.ledger.reports import Totals
 from holderlake.core.warehouse.schema import column_name
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.service.billing.keys import KeyStore
-from tests import processes
-from tests.processes import Process
-from tests.sample import the_world
+from tests.helpers import processes
+from tests.helpers.processes import Process
+from tests.helpers.sample import the_world
 
 CONCURRENCY = 8
 _SERVE = """

@@ -1,7 +1,7 @@
 """A provider that misbehaves on a script: each question has a good answer, and a fate that may prevent it.
 
 Fates are dealt by a seed, so that a run can be told apart from another by nothing but its seed. The server itself is
-``tests.core.provider.misbehaving``'s.
+``tests.helpers.misbehaving``'s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from holderlake.core.contract.times import to_unix
-from tests.core.provider.misbehaving import Step, answer, details, error, half, reset, scripted, silence, token_map
+from tests.helpers.misbehaving import Step, answer, details, error, half, reset, scripted, silence, token_map
 
 CHAIN = "eth"
 HOLDERS = 3

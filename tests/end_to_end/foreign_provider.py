@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.servers import LoopbackServer
+from tests.helpers.misbehaving import Received, Step, answer, error, scripted
 
 Schema = Mapping[str, Any]
 Beyond = tuple[str, Callable[[Any, random.Random], Any], str | None]
@@ -308,9 +307,18 @@ class ForeignProvider:
     @contextmanager
     def serving(self) -> Iterator[ForeignProvider]:
         """Serve on loopback until the block ends."""
-        with LoopbackServer(type("Handler", (_Handler,), {"provider": self})) as server:
-            self.address = server.url
+        with scripted(choose=self._step) as server:
+            self.address = server.address
             yield self
+
+    def _step(self, request: Received) -> Step:
+        raw = self.answer(request.target, request.body)
+        if raw is None:
+            self.unknown.append(request.target)
+            return error(404, X_Credits_Cost="1.00")
+        # without a charge an answer that cannot be read would be requested again
+        is_readable = raw.startswith((b"[", b"{")) and not raw.startswith(b'{"detail"') and _is_json(raw)
+        return answer(raw, headers={} if is_readable else {"X-Credits-Cost": "1.00"})
 
     def answer(self, target: str, body: bytes) -> bytes | None:
         """Return the bytes of the answer to a request; None where there is no such path."""
@@ -379,30 +387,3 @@ def _is_json(content: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    provider: ForeignProvider
-
-    def do_GET(self) -> None:
-        self._answer(b"")
-
-    def do_POST(self) -> None:
-        self._answer(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def _answer(self, body: bytes) -> None:
-        raw = self.provider.answer(self.path, body)
-        if raw is None:
-            self.provider.unknown.append(self.path)
-        status, content = (404, b'{"detail": "Not Found"}') if raw is None else (200, raw)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
-        if not content.startswith((b"[", b"{")) or content.startswith(b'{"detail"') or not _is_json(content):
-            self.send_header("X-Credits-Cost", "1.00")  # without a charge they would be requested again
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Print nothing."""

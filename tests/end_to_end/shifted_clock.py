@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from tests.real import missing
+from tests.helpers.real import missing
 
 _SITE: Final = """\
 import multiprocessing, os, threading, time

@@ -26,8 +26,8 @@ from holderlake.operations.history.instance import prepare_dagster_home
 from holderlake.service.billing.keys import KeyStore
 from holderlake.sources.sample_world import sample_store
 from tests.end_to_end.shifted_clock import ShiftedClock
-from tests.processes import ROOT
-from tests.real import missing
+from tests.helpers.processes import ROOT
+from tests.helpers.real import missing
 
 DISK_MEGABYTES: Final = 16_000
 OPEN: Final = RunsFilter(

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
-from typing import Any
 
-from tests.core.provider.misbehaving import token_map
-from tests.processes import wait_until
-from tests.servers import LoopbackServer
+from tests.helpers.misbehaving import CHAINS, Received, Step, answer, error, scripted, token_map
+from tests.helpers.processes import wait_until
+
+HOLDERS = [{"address": "0x" + "1" * 40, "holder_data": {"amount": 1, "rank": 1, "share": 0.5}, "address_details": None}]
+METADATA = {"name": "Moth", "symbol": "MOTH", "is_indexed": True, "img_url": None}
 
 
 @dataclass
@@ -28,47 +28,25 @@ class SlowProvider:
         """Return when this many requests have arrived."""
         wait_until(lambda: len(self.arrived) >= requests)
 
+    def step(self, request: Received) -> Step:
+        """Choose the answer to a request."""
+        if request.method == "POST":
+            keys = json.loads(request.body)
+            return answer([{"token_key": key, "metadata": METADATA, "stats": None} for key in keys])
+        if request.target.startswith("/v0/chains"):
+            return answer(CHAINS)
+        if not request.target.startswith(("/v0/tokens/map", "/v0/tokens/holders")):
+            return error(404)
+        self.arrived.append(time.monotonic())
+        time.sleep(self.seconds)
+        self.answered.append(time.monotonic())
+        return answer(token_map() if "/map" in request.target else HOLDERS)
+
 
 @contextmanager
 def slow_provider(seconds: float) -> Iterator[SlowProvider]:
     """Serve on a free port of this machine."""
     provider = SlowProvider(seconds)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            if self.path.startswith("/v0/tokens/map"):
-                self._slowly(token_map())
-            elif self.path.startswith("/v0/tokens/holders"):
-                data = {"amount": 1, "rank": 1, "share": 0.5}
-                self._slowly([{"address": "0x" + "1" * 40, "holder_data": data, "address_details": None}])
-            elif self.path.startswith("/v0/chains"):
-                self._send(200, [{"id": "eth", "name": "Ethereum"}])
-            else:
-                self._send(404, {"detail": "no such path"})
-
-        def do_POST(self) -> None:
-            keys = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            metadata = {"name": "Moth", "symbol": "MOTH", "is_indexed": True, "img_url": None}
-            self._send(200, [{"token_key": key, "metadata": metadata, "stats": None} for key in keys])
-
-        def _slowly(self, body: Any) -> None:
-            provider.arrived.append(time.monotonic())
-            time.sleep(provider.seconds)
-            self._send(200, body)
-            provider.answered.append(time.monotonic())
-
-        def _send(self, status: int, body: Any) -> None:
-            raw = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, *_: Any) -> None:
-            """Keep standard error clean."""
-
-    with LoopbackServer(Handler) as server:
-        provider.url = server.url
+    with scripted(choose=provider.step) as server:
+        provider.url = server.address
         yield provider

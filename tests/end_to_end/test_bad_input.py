@@ -28,8 +28,8 @@ from holderlake.core.workspace import Endpoint
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.operations.doctor.doctor import listed
-from tests.core.provider.misbehaving import Misbehaving, Step, answer, error, half, reset
-from tests.filling import MakeWorkspace
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.misbehaving import Misbehaving, Step, answer, error, half, reset
 
 MAY = datetime(2026, 5, 1)
 GOOD, BAD = "0x" + "a" * 40, "0x" + "b" * 40

@@ -26,7 +26,7 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.operations.history.instance import dagster_instance
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider
-from tests.processes import wait_until
+from tests.helpers.processes import wait_until
 
 pytestmark = pytest.mark.long
 

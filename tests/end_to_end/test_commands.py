@@ -13,7 +13,7 @@ import pytest
 
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from tests.processes import PATIENCE, PIPE, start_holderlake
+from tests.helpers.processes import PATIENCE, PIPE, start_holderlake
 
 pytestmark = pytest.mark.long
 

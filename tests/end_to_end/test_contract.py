@@ -32,7 +32,7 @@ from holderlake.core.provider import errors
 from holderlake.core.provider.client import ProviderClient, Response
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from tests.processes import wait_until
+from tests.helpers.processes import wait_until
 
 KEY = TokenKey(chain="eth", address="0xcfe4ed94e22467bac6fd2206d478183d57f82197")
 """An indexed token of the sample world. The world takes two seconds to make, so its tokens are here as text."""

@@ -26,10 +26,10 @@ from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.pipelines.definitions import build_defs
-from tests.commands import holderlake
 from tests.end_to_end.recounts import RECOUNTS, Files
-from tests.processes import HOLDERLAKE, Ended, run
-from tests.real import missing
+from tests.helpers.commands import holderlake
+from tests.helpers.processes import HOLDERLAKE, Ended, run
+from tests.helpers.real import missing
 
 pytestmark = pytest.mark.long
 

@@ -16,11 +16,11 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
 from holderlake.operations.follow.followers import followers
 from holderlake.sources.rpc.undone import read_undone
-from tests.chain.anvil import Anvil, call
-from tests.chain.scripted import ScriptedNode, way_to
 from tests.end_to_end.test_real_chain import Trade, balances_of, environment
-from tests.processes import PATIENCE, PIPE, start_holderlake, wait_until
-from tests.receiver import Receiver
+from tests.helpers.chain.anvil import Anvil, call
+from tests.helpers.chain.scripted import ScriptedNode, way_to
+from tests.helpers.processes import PATIENCE, PIPE, start_holderlake, wait_until
+from tests.helpers.receiver import Receiver
 
 pytestmark = pytest.mark.integration
 

@@ -30,10 +30,10 @@ from holderlake.core.decoding.answers import PARTIAL
 from holderlake.core.ingest.stream import Stream
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from tests.amounts import exact_amount
-from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question
-from tests.filling import fill
+from tests.helpers.amounts import exact_amount
+from tests.helpers.commands import holderlake
+from tests.helpers.filling import fill
 
 pytestmark = pytest.mark.integration
 

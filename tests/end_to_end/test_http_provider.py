@@ -19,10 +19,10 @@ import pytest
 
 from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from tests.commands import holderlake
 from tests.conftest import RunningService
-from tests.core.provider.misbehaving import Received, Step, answer, endless, error, half, scripted, token_map
-from tests.processes import HOLDERLAKE, Ended, run
+from tests.helpers.commands import holderlake
+from tests.helpers.misbehaving import Received, Step, answer, endless, error, half, scripted, token_map
+from tests.helpers.processes import HOLDERLAKE, Ended, run
 
 pytestmark = pytest.mark.long
 

@@ -30,7 +30,7 @@ from tests.end_to_end.backfills import (
     warehouse_holds_the_lake,
 )
 from tests.end_to_end.filler import READY, ROOMS
-from tests.processes import Process
+from tests.helpers.processes import Process
 
 pytestmark = pytest.mark.long
 

@@ -34,8 +34,8 @@ from tests.end_to_end.backfills import (
     service_of,
     warehouse_holds_the_lake,
 )
-from tests.processes import wait_until
-from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
+from tests.helpers.processes import wait_until
+from tests.helpers.s3 import KEYS, require_s3, s3_bucket, s3_server
 
 pytestmark = pytest.mark.long
 

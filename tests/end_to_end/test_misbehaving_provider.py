@@ -34,7 +34,6 @@ from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.errors import RunFailed, SomeFailed
 from holderlake.operations.maintenance.retry import Failure, failures, retry
-from tests.core.provider.misbehaving import Step, error, scripted
 from tests.end_to_end.faulty_provider import (
     ATTEMPTS,
     BROKEN,
@@ -51,8 +50,9 @@ from tests.end_to_end.faulty_provider import (
     questions,
     random_rows,
 )
-from tests.examples import some
-from tests.filling import fill
+from tests.helpers.examples import some
+from tests.helpers.filling import fill
+from tests.helpers.misbehaving import Step, error, scripted
 
 pytestmark = pytest.mark.integration
 

@@ -19,10 +19,10 @@ import pytest
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from tests.chain.anvil import GENESIS_TIME, Anvil, call
-from tests.chain.scripted import ScriptedNode, way_to
-from tests.commands import holderlake
-from tests.processes import PATIENCE, PIPE, start_holderlake
+from tests.helpers.chain.anvil import GENESIS_TIME, Anvil, call
+from tests.helpers.chain.scripted import ScriptedNode, way_to
+from tests.helpers.commands import holderlake
+from tests.helpers.processes import PATIENCE, PIPE, start_holderlake
 
 ROOT = Path(__file__).parents[2]
 TRANSFERS = int(os.environ.get("HOLDERLAKE_CHAIN_TRANSFERS", "1500"))

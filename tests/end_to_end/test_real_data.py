@@ -29,12 +29,12 @@ from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from holderlake.sources.labels import LabelFile, read_labels
 from holderlake.sources.token_lists import read_tokens
-from tests.amounts import exact_amount
-from tests.commands import holderlake
 from tests.engine.oracle import Oracle
 from tests.engine.test_maps import assert_equal_to_brute_force
 from tests.engine.world import UINT256, a_token, cex, dex, world
-from tests.processes import PATIENCE, start_holderlake, wait_until
+from tests.helpers.amounts import exact_amount
+from tests.helpers.commands import holderlake
+from tests.helpers.processes import PATIENCE, start_holderlake, wait_until
 from tests.sources.reading import read_transfers
 
 pytestmark = pytest.mark.long

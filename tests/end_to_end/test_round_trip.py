@@ -28,7 +28,7 @@ from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.queries.addresses import addresses_table
 from holderlake.engine.queries.holders import holders_as_of
-from tests.sample import the_world
+from tests.helpers.sample import the_world
 
 WORLD = the_world()
 RANDOM = Random(20261121)

@@ -22,10 +22,10 @@ from holderlake.operations.alerts.notices import run_failed
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.backfill.paused import Selection, forget_paused, pause, paused_backfills
 from holderlake.operations.doctor.file_checks import check_files
-from tests.commands import holderlake
 from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
-from tests.processes import PIPE, start
+from tests.helpers.commands import holderlake
+from tests.helpers.processes import PIPE, start
 
 pytestmark = pytest.mark.integration
 

@@ -31,7 +31,7 @@ from holderlake.core.storage.formats import write_format
 from holderlake.service.billing.keys import Key
 from tests.end_to_end.shifted_clock import ShiftedClock
 from tests.end_to_end.simulated_host import Host
-from tests.sample import the_world
+from tests.helpers.sample import the_world
 
 DAYS: Final = int(os.environ.get("HOLDERLAKE_YEAR_DAYS", "4"))
 HOURS: Final = int(os.environ.get("HOLDERLAKE_YEAR_HOURS", "4"))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holderlake.core.warehouse.warehouse import Warehouse
-from tests.commands import holderlake
+from tests.helpers.commands import holderlake
 
 pytestmark = pytest.mark.integration
 

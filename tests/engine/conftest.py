@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
 from tests.engine.world import Row, table, world
+from tests.helpers import flawed_histories
 
 
 @pytest.fixture

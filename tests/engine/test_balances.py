@@ -16,8 +16,6 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
-from tests.amounts import exact_amount
 from tests.engine.oracle import Oracle
 from tests.engine.world import (
     COIN,
@@ -34,6 +32,8 @@ from tests.engine.world import (
     transfer,
     world,
 )
+from tests.helpers import flawed_histories
+from tests.helpers.amounts import exact_amount
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")

@@ -14,7 +14,7 @@ from holderlake.engine.catalog import catalog
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from tests.engine.world import a_token
-from tests.processes import start
+from tests.helpers.processes import start
 
 
 def run(folder: Path, script: str) -> None:

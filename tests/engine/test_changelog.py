@@ -16,7 +16,7 @@ from holderlake.engine.errors import UnusableStore
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, Row, a_token, settled, table, transfer, world
-from tests.processes import run
+from tests.helpers.processes import run
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")

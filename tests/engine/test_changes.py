@@ -16,10 +16,10 @@ from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, Members, lineage, map_changes
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import COIN, END, UINT256, Key, Row, a_token, histories, settled, transfer, world
+from tests.helpers import flawed_histories
 
 Build = Callable[..., Store]
 

@@ -19,9 +19,9 @@ from holderlake.engine.files.integrity import Sum, sum_of
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
-from tests.damage import KINDS, damage
 from tests.engine.damaged import NEW, TOKENS, answers, copied, files_of, fill, kind_of, outcome
 from tests.engine.world import END, held, holders, table, transfer
+from tests.helpers.damage import KINDS, damage
 
 CASES = int(os.environ.get("HOLDERLAKE_DAMAGE_CASES", "30"))
 

@@ -15,7 +15,6 @@ from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import (
     COIN,
@@ -31,6 +30,7 @@ from tests.engine.world import (
     transfer,
     world,
 )
+from tests.helpers import flawed_histories
 
 Build = Callable[..., Store]
 LINK = ("from_address", "to_address", "transfer_chain", "transfer_token", "time_node")

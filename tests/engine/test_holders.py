@@ -14,9 +14,9 @@ from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.queries.holders import HOLDERS_PAGE, HolderPosition, holders_as_of, holders_page
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, END, UINT256, Key, Row, a_token, cex, histories, settled, transfer, world
+from tests.helpers import flawed_histories
 
 Build = Callable[..., Store]
 

@@ -13,8 +13,8 @@ from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.queries.items import holders_of_item, items_of_address
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
 from tests.engine.world import COIN, END, UINT256, Key, Row, table, transfer, world
+from tests.helpers import flawed_histories
 
 
 def moved(path: str, item: int = 1, at: int = 1, value: int = 1, standard: str = "erc721", **more: object) -> Row:

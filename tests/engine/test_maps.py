@@ -25,7 +25,6 @@ from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
 from holderlake.engine.records import Label, TokenInfo
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import (
@@ -49,6 +48,7 @@ from tests.engine.world import (
     transfer,
     world,
 )
+from tests.helpers import flawed_histories
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")

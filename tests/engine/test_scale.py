@@ -32,8 +32,6 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
-from tests import flawed_histories
-from tests.amounts import exact_amount
 from tests.engine.facts import address_facts
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
@@ -51,7 +49,9 @@ from tests.engine.world import (
     transfer,
     world,
 )
-from tests.processes import PIPE, start
+from tests.helpers import flawed_histories
+from tests.helpers.amounts import exact_amount
+from tests.helpers.processes import PIPE, start
 
 pytestmark = pytest.mark.integration
 

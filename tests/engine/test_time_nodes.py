@@ -25,7 +25,7 @@ from tests.engine.world import (
     nodes,
     transfer,
 )
-from tests.sample import the_world
+from tests.helpers.sample import the_world
 
 Build = Callable[..., Store]
 HOUR = Rules(time_window=3_600)

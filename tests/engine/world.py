@@ -28,8 +28,8 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
-from tests.amounts import exact_amount
-from tests.examples import some
+from tests.helpers.amounts import exact_amount
+from tests.helpers.examples import some
 
 Row = dict[str, Any]
 Key = tuple[str, str]

@@ -38,9 +38,9 @@ from holderlake.errors import RunFailed
 from holderlake.operations.history.event_log import FastEventLogStorage
 from holderlake.pipelines.definitions import build_defs
 from holderlake.pipelines.schedules import due_days
-from tests.filling import MakeWorkspace
-from tests.filling import fill as fill_partition
-from tests.real import missing
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.filling import fill as fill_partition
+from tests.helpers.real import missing
 
 ROOT = Path(__file__).parents[2]
 MAY = datetime(2026, 5, 1)

@@ -18,8 +18,8 @@ from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.workspace import Workspace
 from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
-from tests.dagster_fixtures import history_of
-from tests.filling import MakeWorkspace
+from tests.helpers.dagster_fixtures import history_of
+from tests.helpers.filling import MakeWorkspace
 
 pytestmark = pytest.mark.integration
 

@@ -21,7 +21,7 @@ from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.operations.follow.followers import followers
 from holderlake.pipelines.definitions import build_defs
-from tests.chain.anvil import Anvil, call
+from tests.helpers.chain.anvil import Anvil, call
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
 from holderlake.operations.backfill.job import BackfillConfig, with_instants
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace
+from tests.helpers.filling import MakeWorkspace
 
 GRID = {"from": "2026-05-01", "to": "2026-06-05", "every": "1mo"}
 

@@ -14,7 +14,7 @@ from holderlake.cli.launch import fill, ingest_day
 from holderlake.core.dagster.versions import watch
 from holderlake.core.workspace import Workspace
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace
+from tests.helpers.filling import MakeWorkspace
 
 pytestmark = pytest.mark.integration
 

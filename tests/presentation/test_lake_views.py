@@ -34,8 +34,8 @@ from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Verified
 from holderlake.sources.store import stored_transfers
 from tests.engine.world import transfer as raw_transfer
-from tests.lakes import FETCHED_AT, failures, holders, map_tables, rows, transfer, write, write_holders
-from tests.processes import HOLDERLAKE
+from tests.helpers.lakes import FETCHED_AT, failures, holders, map_tables, rows, transfer, write, write_holders
+from tests.helpers.processes import HOLDERLAKE
 
 ROOT = Path(__file__).parents[3]
 INSTANTS = [datetime(2024, 12, 1), datetime(2025, 6, 1), datetime(2025, 12, 1), datetime(2026, 6, 1)]

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holderlake.service.runtime.protocol import limited_protocol
-from tests.processes import wait_until
+from tests.helpers.processes import wait_until
 
 PATIENCE = 120.0
 """Seconds after which a test fails that waits for the server."""

@@ -23,7 +23,7 @@ from holderlake.service.api.metering import _ChargedResponse
 from holderlake.service.billing.charges import ChargeRequest
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
-from tests.processes import wait_until
+from tests.helpers.processes import wait_until
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 
 

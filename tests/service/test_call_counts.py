@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holderlake.service.billing.keys import KeyStore
-from tests.ledgers import Ledger
+from tests.helpers.ledgers import Ledger
 
 
 @pytest.fixture

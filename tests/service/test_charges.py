@@ -29,9 +29,9 @@ from holderlake.service.billing.keys import (
     UnknownKey,
     postgresql_place,
 )
-from tests.examples import some
-from tests.ledgers import SECRET, Clock, Ledger, account_of
-from tests.postgres import PostgresServer, Wire
+from tests.helpers.examples import some
+from tests.helpers.ledgers import SECRET, Clock, Ledger, account_of
+from tests.helpers.postgres import PostgresServer, Wire
 
 
 @pytest.fixture

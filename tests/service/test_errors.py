@@ -18,7 +18,7 @@ from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from tests.damage import damage
+from tests.helpers.damage import damage
 
 
 def _is(answer: httpx.Response, code: str) -> bool:

@@ -24,7 +24,7 @@ from holderlake.service.billing.keys import (
     WrongSecret,
     postgresql_place,
 )
-from tests.ledgers import SECRET, Clock, Ledger
+from tests.helpers.ledgers import SECRET, Clock, Ledger
 
 NOON = datetime(2026, 11, 20, 12)
 

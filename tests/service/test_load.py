@@ -15,8 +15,8 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.service.billing.keys import KeyStore, postgresql_place
-from tests import processes
-from tests.processes import Process
+from tests.helpers import processes
+from tests.helpers.processes import Process
 
 pytestmark = pytest.mark.long
 

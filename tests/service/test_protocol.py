@@ -14,7 +14,7 @@ import pytest
 
 from holderlake.service.middleware.client_ip import networks
 from holderlake.service.runtime.protocol import MAX_HEADERS, limited_protocol
-from tests.processes import wait_until
+from tests.helpers.processes import wait_until
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
 
 GET = b"GET /%s HTTP/1.1\r\nHost: service\r\n\r\n"

@@ -23,8 +23,8 @@ from holderlake.core.contract.requests import ENDPOINTS
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.runtime.server import listen
-from tests import processes as started
-from tests.processes import PATIENCE, PIPE, run, start
+from tests.helpers import processes as started
+from tests.helpers.processes import PATIENCE, PIPE, run, start
 from tests.service.served import BROKEN
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holderlake.sources.sample.world import World
-from tests.sample import the_world
+from tests.helpers.sample import the_world
 
 TOKEN = "0x" + "aa" * 20
 SENDER = "0x" + "Bb" * 20

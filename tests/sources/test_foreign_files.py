@@ -16,7 +16,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.files.mapping import parse_map, read_block_times
 from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
-from tests.damage import damage
+from tests.helpers.damage import damage
 from tests.sources.foreign import BLOCKS_FILE, HASHES, REFUSED, SAMPLES, TIMES, Sample
 
 

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from holderlake.sources.rpc.endpoint import Endpoint
 from holderlake.sources.rpc.errors import RpcError, TooLarge, Unavailable
 from holderlake.sources.rpc.messages import Call
-from tests.core.provider.misbehaving import Misbehaving, Step, answer, endless
-from tests.processes import PATIENCE
+from tests.helpers.misbehaving import Misbehaving, Step, answer, endless
+from tests.helpers.processes import PATIENCE
 
 BOMB = answer(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
 

@@ -22,8 +22,8 @@ from holderlake.sources.rpc.errors import (
     Unavailable,
     WrongChain,
 )
-from tests.chain.importer import import_chain
-from tests.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, ScriptedNode, Wait, send
+from tests.helpers.chain.importer import import_chain
+from tests.helpers.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, ScriptedNode, Wait, send
 
 BLOCKS = 300
 Serve = Callable[..., ScriptedNode]

@@ -13,9 +13,9 @@ from pydantic import SecretStr
 
 from holderlake.engine.store.store import Store
 from holderlake.sources.rpc.node import Node, first_block_from
-from tests.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
-from tests.chain.importer import import_chain
-from tests.chain.scripted import Answer, Fault, ScriptedNode, send, way_to
+from tests.helpers.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
+from tests.helpers.chain.importer import import_chain
+from tests.helpers.chain.scripted import Answer, Fault, ScriptedNode, send, way_to
 
 ZERO = "0x" + "00" * 20
 ANN, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.files.transfers import FORMATS
-from tests import flawed_histories
+from tests.helpers import flawed_histories
 from tests.sources.conftest import CRYO_ROW, ETL_ROW, HASH, HOLDERLAKE_ROW, RECEIVER, SENDER, TOKEN
 from tests.sources.reading import read_transfers
 

@@ -19,7 +19,7 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation.explorer.answers import sources
 from holderlake.presentation.explorer.published import Published
-from tests.lakes import DAYS, map_tables, rows, write
+from tests.helpers.lakes import DAYS, map_tables, rows, write
 
 pytestmark = pytest.mark.integration
 

@@ -18,7 +18,7 @@ from holderlake.engine.records import TRANSFERS, Label
 from holderlake.engine.store.store import Store
 from holderlake.sources.store import stored_transfers
 from tests.analysis.entities.transfers import paid, write
-from tests.lakes import query, write_holders
+from tests.helpers.lakes import query, write_holders
 
 WALLETS = tuple(f"0x{digit * 40}" for digit in "123")
 OWNER, APP = f"0x{'a' * 40}", f"0x{'b' * 40}"

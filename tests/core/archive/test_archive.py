@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from holderlake.core.archive import segments
 from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
 from holderlake.core.contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
-from tests.damage import KINDS, damage
-from tests.filling import spoil
-from tests.processes import PIPE, start
+from tests.helpers.damage import KINDS, damage
+from tests.helpers.filling import spoil
+from tests.helpers.processes import PIPE, start
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456)
 LATER = datetime(2026, 11, 21)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holderlake.core.contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, with_fetched_at
-from tests.amounts import exact_amount
+from tests.helpers.amounts import exact_amount
 
 NOON = datetime(2026, 11, 20, 12)
 HOLDER = {

@@ -24,7 +24,6 @@ from holderlake.core.decoding.answers import (
     subgraph_rows,
     token_rows,
 )
-from tests.amounts import exact_amount
 from tests.core.contract.answers import (
     ALICE,
     BOB,
@@ -38,7 +37,8 @@ from tests.core.contract.answers import (
     token_map,
     transfer,
 )
-from tests.examples import some
+from tests.helpers.amounts import exact_amount
+from tests.helpers.examples import some
 
 AS_OF = datetime(2026, 11, 20)
 Rows = list[dict[str, Any]]

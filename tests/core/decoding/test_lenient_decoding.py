@@ -39,7 +39,7 @@ from tests.core.contract.answers import (
     token_map,
     transfer,
 )
-from tests.examples import some
+from tests.helpers.examples import some
 
 AS_OF = datetime(2026, 11, 20)
 

@@ -14,7 +14,7 @@ from holderlake.core.decoding.answers import holder_rows, map_tables
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
 from tests.core.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, scores, token_map, transfer
-from tests.lakes import write
+from tests.helpers.lakes import write
 
 pytestmark = pytest.mark.integration
 

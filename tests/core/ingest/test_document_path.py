@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import holderlake
 from holderlake.assets.maps import MAPS
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 MAX_MODULES = 17
 LIBRARY = str(Path(holderlake.__file__).parent)

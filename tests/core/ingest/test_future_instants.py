@@ -26,7 +26,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration
 

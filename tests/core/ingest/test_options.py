@@ -20,7 +20,7 @@ from holderlake.operations.alerts.rules import Span, evaluate, tokens_of
 from holderlake.operations.backfill.paused import paused_backfills
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import sentences
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration
 

@@ -25,9 +25,9 @@ from holderlake.errors import RunFailed
 from holderlake.operations.maintenance.retry import failures, retry
 from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
-from tests.dagster_fixtures import history_of
-from tests.damage import damage
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.dagster_fixtures import history_of
+from tests.helpers.damage import damage
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration
 

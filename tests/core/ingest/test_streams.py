@@ -21,8 +21,8 @@ from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, Fo
 from holderlake.operations.backfill.scope import within_plan
 from holderlake.operations.maintenance.rebuild import rebuild
 from tests.core.contract.answers import details, holder
-from tests.core.provider.misbehaving import answer, error, scripted
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
+from tests.helpers.misbehaving import answer, error, scripted
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)

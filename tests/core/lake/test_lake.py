@@ -20,8 +20,8 @@ from holderlake.core.contract.tables import MAP_TABLES, TABLES, build
 from holderlake.core.lake.lake import Lake, LakeError, Manifest, PartitionUpdate
 from holderlake.core.lake.manifests import DamagedManifest, parsed_manifest
 from holderlake.core.lake.rows import empty
-from tests.lakes import DAYS, FETCHED_AT, failures, holders, map_tables, write, write_holders, write_maps
-from tests.processes import run
+from tests.helpers.lakes import DAYS, FETCHED_AT, failures, holders, map_tables, write, write_holders, write_maps
+from tests.helpers.processes import run
 
 DAY = DAYS[0]
 OLD = {"0xa": [["0x1", "0x2"]], "0xb": [["0x3", "0x4"], ["0x5", "0x6"]]}
@@ -498,7 +498,7 @@ def test_a_process_killed_between_two_files_loses_nothing(lake: Lake) -> None:
     script = f"""
 import os, sys
 from pathlib import Path
-from tests.lakes import DAYS, write_maps
+from tests.helpers.lakes import DAYS, write_maps
 from holderlake.core.lake.lake import Lake
 
 real, calls = os.replace, iter(range(100))

@@ -20,8 +20,8 @@ import pytest
 
 from holderlake.core.contract.tables import FAMILY_TABLES, TABLES, build
 from holderlake.core.lake.lake import SUBJECT_COLUMNS, Lake
-from tests.lakes import DAYS, FETCHED_AT, failures, write
-from tests.spark import require_spark
+from tests.helpers.lakes import DAYS, FETCHED_AT, failures, write
+from tests.helpers.spark import require_spark
 
 CHAINS = ("base", "eth")
 VALUES: dict[pa.DataType, Any] = {

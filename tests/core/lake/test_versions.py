@@ -17,8 +17,8 @@ from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake
 from holderlake.core.lake.versions import Rows, with_answers
 from holderlake.core.warehouse.warehouse import Warehouse
-from tests.examples import some
-from tests.lakes import DAYS, FETCHED_AT, query, rows, write
+from tests.helpers.examples import some
+from tests.helpers.lakes import DAYS, FETCHED_AT, query, rows, write
 
 pytestmark = pytest.mark.integration
 

@@ -30,9 +30,9 @@ from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.storage.state import Where
 from tests.core.provider.conftest import as_text
-from tests.core.provider.misbehaving import Misbehaving, answer, held, token_map
-from tests.postgres import PostgresServer
-from tests.processes import PIPE, Process, event, start, wait_until
+from tests.helpers.misbehaving import Misbehaving, answer, held, token_map
+from tests.helpers.postgres import PostgresServer
+from tests.helpers.processes import PIPE, Process, event, start, wait_until
 
 WANTED = Reserve("run", "map", "eth/0xaa", 100, answer="a" * 64)
 

@@ -38,7 +38,7 @@ from holderlake.core.provider import errors
 from holderlake.core.provider.backoff import LONGEST_WAIT
 from holderlake.core.provider.client import CallOptions, ProviderClient
 from holderlake.core.provider.errors import ProviderError
-from tests.core.provider.misbehaving import (
+from tests.helpers.misbehaving import (
     CHAINS,
     Misbehaving,
     Step,
@@ -53,7 +53,7 @@ from tests.core.provider.misbehaving import (
     silence,
     token_map,
 )
-from tests.processes import PATIENCE, event
+from tests.helpers.processes import PATIENCE, event
 
 KEY = "sk-very-secret-0123456789"
 TOKEN = "0x00000000000000000000000000000000000000aa"

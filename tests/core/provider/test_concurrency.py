@@ -12,7 +12,7 @@ from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.core.provider.errors import Unavailable
-from tests.core.provider.misbehaving import Misbehaving, error
+from tests.helpers.misbehaving import Misbehaving, error
 
 
 def limit_after(latency: Callable[[int], float], rounds: int = 6, most: int = 256) -> int:

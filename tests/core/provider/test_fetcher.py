@@ -37,7 +37,8 @@ from holderlake.core.storage.state import Where
 from holderlake.engine.catalog.rules import rules_in_force
 from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
-from tests.core.provider.misbehaving import (
+from tests.helpers.filling import spoil
+from tests.helpers.misbehaving import (
     CHAINS,
     Misbehaving,
     Step,
@@ -51,8 +52,7 @@ from tests.core.provider.misbehaving import (
     silence,
     token_map,
 )
-from tests.filling import spoil
-from tests.processes import PATIENCE, event, run
+from tests.helpers.processes import PATIENCE, event, run
 
 AS_OF = datetime(2026, 11, 20)
 T = TypeVar("T")

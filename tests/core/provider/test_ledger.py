@@ -25,7 +25,7 @@ from holderlake.core.provider.ledger.reports import ReportRow
 from holderlake.core.storage.state import Where
 from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
-from tests.examples import some
+from tests.helpers.examples import some
 
 ROOT = Path(__file__).parents[3]
 

@@ -24,7 +24,7 @@ from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.operations.history.instance import prepare_dagster_home
-from tests.lakes import DAYS, write_holders
+from tests.helpers.lakes import DAYS, write_holders
 
 LATER = r"has format 99, and this version of Holderlake reads format 1: install the newer version"
 

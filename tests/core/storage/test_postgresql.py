@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Column, Connection, Double, Identity, MetaDat
 from holderlake.core.storage.postgresql import ConnectionLost, Postgres
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.storage.state import PostgresState
-from tests.postgres import PostgresServer, Wire
+from tests.helpers.postgres import PostgresServer, Wire
 
 TABLES = MetaData()
 CALLS = Table(

@@ -11,7 +11,7 @@ import pytest
 
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
-from tests.lakes import DAYS, map_tables, rows, write
+from tests.helpers.lakes import DAYS, map_tables, rows, write
 
 AT = DAYS[0]
 TOKEN = "0x7"

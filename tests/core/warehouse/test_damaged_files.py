@@ -22,9 +22,9 @@ from holderlake.operations.doctor.file_checks import _warehouse
 from holderlake.scale.bucket.home import open_bucket
 from holderlake.scale.bucket.sync import pull, push
 from tests.core.warehouse.test_transfers import BEGIN, OTHER, TOKEN, Home
-from tests.damage import damage
 from tests.engine.world import transfer
-from tests.lakes import DAYS, write_holders
+from tests.helpers.damage import damage
+from tests.helpers.lakes import DAYS, write_holders
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ import pytest
 from holderlake.core.contract.tables import TABLES, amount_columns
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
-from tests.lakes import DAYS, failures, rows, write
+from tests.helpers.lakes import DAYS, failures, rows, write
 
 TOKENS = [f"0x{number:02d}" for number in range(1, 21)]
 ADDRESSES = [f"0xa{number}" for number in range(14)]

@@ -17,7 +17,7 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation import lake_views
 from holderlake.presentation.export.export import export
-from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders
+from tests.helpers.lakes import DAYS, FETCHED_AT, holders, write, write_holders
 
 pytestmark = pytest.mark.integration
 

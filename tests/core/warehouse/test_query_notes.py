@@ -9,8 +9,8 @@ import pytest
 
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
-from tests.commands import holderlake
-from tests.lakes import DAYS, rows, write, write_holders
+from tests.helpers.commands import holderlake
+from tests.helpers.lakes import DAYS, rows, write, write_holders
 
 MIXED = "0xAbCdEf0000000000000000000000000000000001"
 TOKENS = {"0x" + "1" * 40: "OLD", "0x" + "2" * 40: "NEW"}

@@ -16,7 +16,7 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.ledger.reports import Restored
 from holderlake.core.warehouse.warehouse import Warehouse
 from tests.core.provider.credit_ledger import OneCallLedger
-from tests.lakes import DAYS, write_holders
+from tests.helpers.lakes import DAYS, write_holders
 
 pytestmark = pytest.mark.long
 

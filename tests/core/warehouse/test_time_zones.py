@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from holderlake.core.warehouse.connections import WarehouseError, one_read, prepared
-from tests.processes import ROOT, run
+from tests.helpers.processes import ROOT, run
 
 OFFSET = "'2025-11-01T02:00:00+02:00'"
 

@@ -22,7 +22,7 @@ from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.sources.store import stored_transfers
 from tests.engine.world import DEAD, UINT256, Row, transfer
-from tests.lakes import DAYS, FETCHED_AT, map_tables, rows, write
+from tests.helpers.lakes import DAYS, FETCHED_AT, map_tables, rows, write
 
 TOKEN, OTHER = ("eth", "0xaa"), ("bsc", "0xbb")
 DAY = 86_400

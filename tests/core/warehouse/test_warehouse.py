@@ -18,9 +18,20 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.presentation.lake_views import script
-from tests.amounts import exact_amount
-from tests.lakes import DAYS, FETCHED_AT, count, failures, holders, map_tables, query, write, write_holders, write_maps
-from tests.processes import PIPE, run, start
+from tests.helpers.amounts import exact_amount
+from tests.helpers.lakes import (
+    DAYS,
+    FETCHED_AT,
+    count,
+    failures,
+    holders,
+    map_tables,
+    query,
+    write,
+    write_holders,
+    write_maps,
+)
+from tests.helpers.processes import PIPE, run, start
 
 DAY = DAYS[0]
 
@@ -526,7 +537,7 @@ def test_files_that_lack_a_column_load_with_nulls_next_to_others(
             "holderlake.core.contract.tables",
             "holderlake.core.lake.lake",
             "holderlake.core.lake.rows",
-            "tests.lakes",
+            "tests.helpers.lakes",
         ):
             version.setattr(f"{module}.TABLES", {**TABLES, "holders": older})
         write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})

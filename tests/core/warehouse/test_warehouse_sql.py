@@ -20,7 +20,7 @@ from holderlake.core.settings.sections.lake import SqlSettings
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.maps.changes import Members, lineage
-from tests.lakes import (
+from tests.helpers.lakes import (
     DAYS,
     FETCHED_AT,
     count,

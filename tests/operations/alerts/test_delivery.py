@@ -25,10 +25,10 @@ from holderlake.operations.alerts.delivery import deliver_alerts, evaluate_rules
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.rules import BLOCK, HEAD, Alert
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace
-from tests.lakes import DAYS, write_holders
-from tests.processes import DEVNULL, start, wait_until
-from tests.receiver import Receiver
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.lakes import DAYS, write_holders
+from tests.helpers.processes import DEVNULL, start, wait_until
+from tests.helpers.receiver import Receiver
 
 pytestmark = pytest.mark.integration
 

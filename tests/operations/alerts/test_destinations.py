@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from holderlake.operations.alerts.destinations import NotDelivered, Webhook, message_of, signature
 from holderlake.operations.alerts.rules import Alert
-from tests.processes import wait_until
-from tests.receiver import Receiver
+from tests.helpers.processes import wait_until
+from tests.helpers.receiver import Receiver
 
 NOW = datetime(2026, 11, 20, 0, 7)
 ALERT = Alert(

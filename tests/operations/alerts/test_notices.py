@@ -22,10 +22,10 @@ from holderlake.core.dagster.failures import ERROR_TAG, NOT_DELIVERED
 from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.expected import record_tick
-from holderlake.operations.healing.paused import pausing
+from holderlake.operations.healing.paused import pause_schedule
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace
-from tests.receiver import Receiver
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.receiver import Receiver
 
 pytestmark = pytest.mark.integration
 
@@ -134,7 +134,7 @@ def test_a_refused_key_is_reported_once_for_all_runs(
 def test_a_paused_schedule_is_reported_instead_of_its_runs(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
-    pausing(workspace)(CreditsExhausted("used up"))
+    pause_schedule(workspace, CreditsExhausted("used up"))
     _fail(instance, "credits_exhausted")
     for _ in range(2):
         _tick(workspace, instance)

@@ -18,7 +18,7 @@ from holderlake.operations.alerts.rules import Alert, Span, evaluate, rule_sql, 
 from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Gap, Verified
 from holderlake.sources.store import stored_transfers
-from tests.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
+from tests.helpers.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 
 CHAIN, TOKEN = "eth", "0xa"
 LATER = timedelta(hours=1)

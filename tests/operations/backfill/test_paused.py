@@ -19,14 +19,13 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
-from holderlake.operations.backfill.job import BACKFILL, groups_of_days
+from holderlake.operations.backfill.job import BACKFILL, groups_of_days, paused_sensor
 from holderlake.operations.backfill.paused import Selection, pause, paused_backfills
 from holderlake.operations.history.instance import dagster_instance
 from holderlake.pipelines.definitions import build_defs
-from holderlake.pipelines.sensors import paused_sensor
 from tests.conftest import RunningService, workspaces_of
-from tests.dagster_fixtures import history_of
-from tests.filling import MakeWorkspace
+from tests.helpers.dagster_fixtures import history_of
+from tests.helpers.filling import MakeWorkspace
 
 pytestmark = pytest.mark.integration
 

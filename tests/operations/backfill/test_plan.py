@@ -32,7 +32,7 @@ from holderlake.operations.backfill.pricing import ASSUMED
 from holderlake.operations.backfill.report import sentences
 from holderlake.operations.backfill.scope import streams_of
 from holderlake.operations.backfill.suggestions import Advice
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)

@@ -11,8 +11,8 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey, RateLimitPersists
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.paused import pause_schedule, paused_schedule, waiting_schedule
-from tests.core.provider.misbehaving import CHAINS, Step, answer, error, scripted
-from tests.filling import MakeWorkspace
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.misbehaving import CHAINS, Step, answer, error, scripted
 from tests.operations.healing.test_repetition import CHAIN, DAY, TODAY, Make, _key, pipeline  # noqa: F401 - a fixture
 
 TICK = TODAY + timedelta(minutes=5)

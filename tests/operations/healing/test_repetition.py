@@ -16,7 +16,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.expected import record_tick
 from holderlake.operations.healing.missing import missing_days
 from holderlake.pipelines.definitions import build_defs
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration
 

@@ -1,4 +1,4 @@
-"""Commands on a home for ``tests.killing``: the home is the folder, and other folders lie next to it."""
+"""Commands on a home for ``tests.helpers.killing``: the home is the folder, and other folders lie next to it."""
 
 from __future__ import annotations
 

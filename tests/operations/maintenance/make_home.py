@@ -18,7 +18,7 @@ from typing import Final
 
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.sources.sample.world import sample_world
-from tests.processes import HOLDERLAKE, ROOT
+from tests.helpers.processes import HOLDERLAKE, ROOT
 
 ARCHIVE: Final = Path(__file__).with_name("home-0.3.0.tar.xz")
 HOME: Final = "home-0.3.0"

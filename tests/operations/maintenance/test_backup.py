@@ -31,11 +31,11 @@ from holderlake.operations.maintenance.backup.restore import restore
 from holderlake.operations.maintenance.rebuild import rebuild
 from holderlake.operations.maintenance.swap import only_rebuild
 from tests.conftest import RunningService, workspaces_of
-from tests.filling import MakeWorkspace, fill
-from tests.killing import kill_everywhere
+from tests.helpers.filling import MakeWorkspace, fill
+from tests.helpers.killing import kill_everywhere
+from tests.helpers.postgres import PostgresServer
 from tests.operations.maintenance.killed_work import backed_up, workspace_of
 from tests.operations.maintenance.killed_work import restored as restored_home
-from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.integration
 

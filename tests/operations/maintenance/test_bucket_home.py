@@ -22,7 +22,7 @@ from holderlake.operations.maintenance.rebuild import rebuild, survey
 from holderlake.operations.maintenance.repair import repair_damaged
 from holderlake.presentation.dataframes import open_lake
 from holderlake.scale.bucket.storage import BucketStorage, object_name
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration
 

@@ -40,10 +40,10 @@ from holderlake.operations.doctor.file_checks import Finding, check_files, set_d
 from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.maintenance.repair import repair_before_run, repair_home
 from holderlake.sources.store import stored_transfers
-from tests.damage import KINDS, damage
 from tests.engine import damaged as stores
-from tests.examples import MANY, some
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.damage import KINDS, damage
+from tests.helpers.examples import MANY, some
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.long
 

@@ -28,9 +28,9 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.doctor.file_checks import check_files
 from holderlake.operations.history.instance import dagster_instance
 from tests.core.provider.credit_ledger import OneCallLedger
-from tests.damage import KINDS, damage
-from tests.filling import MakeWorkspace, fill
-from tests.postgres import PostgresServer
+from tests.helpers.damage import KINDS, damage
+from tests.helpers.filling import MakeWorkspace, fill
+from tests.helpers.postgres import PostgresServer
 
 pytestmark = pytest.mark.integration
 

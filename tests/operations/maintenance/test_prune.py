@@ -16,7 +16,7 @@ from holderlake.cli.main import app
 from holderlake.core.contract.exact_json import MalformedAnswer
 from holderlake.operations.maintenance.prune import prunable, prune, shares
 from holderlake.operations.maintenance.rebuild import rebuild
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
 NOW = timedelta(0)

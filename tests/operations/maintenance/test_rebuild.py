@@ -28,8 +28,8 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance import rebuild as rebuilding
 from holderlake.operations.maintenance import replay as replaying
 from holderlake.operations.maintenance.rebuild import rebuild, survey
-from tests.filling import MakeWorkspace, fill, spoil
-from tests.processes import DEVNULL, start_holderlake
+from tests.helpers.filling import MakeWorkspace, fill, spoil
+from tests.helpers.processes import DEVNULL, start_holderlake
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("home_with_warehouse")]
 MAY = datetime(2026, 5, 1)

@@ -19,8 +19,8 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.doctor.file_checks import check_files
 from holderlake.operations.maintenance.repair import find_damage, repair, repair_before_run, repair_damaged
 from tests.conftest import RunningService, workspaces_of
-from tests.damage import KINDS, damage
-from tests.filling import MakeWorkspace, fill, spoil
+from tests.helpers.damage import KINDS, damage
+from tests.helpers.filling import MakeWorkspace, fill, spoil
 
 pytestmark = pytest.mark.integration
 

@@ -27,7 +27,7 @@ from holderlake.operations.maintenance.rebuild import rebuild
 from holderlake.operations.maintenance.retention import delete_expired, expired
 from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
 
 pytestmark = pytest.mark.integration
 

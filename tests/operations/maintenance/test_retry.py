@@ -20,8 +20,8 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance.rebuild import rebuild
 from holderlake.operations.maintenance.retry import failures, retry
 from tests.core.contract.answers import holder
-from tests.core.provider.misbehaving import answer, scripted
-from tests.filling import MakeWorkspace, fill
+from tests.helpers.filling import MakeWorkspace, fill
+from tests.helpers.misbehaving import answer, scripted
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("home_with_warehouse")]
 MAY = datetime(2026, 5, 1)

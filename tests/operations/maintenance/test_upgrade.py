@@ -33,7 +33,7 @@ from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.rebuild import rebuild
 from holderlake.operations.maintenance.upgrade import Step, plan, upgrade
-from tests.killing import kill_everywhere
+from tests.helpers.killing import kill_everywhere
 from tests.operations.maintenance.killed_work import upgraded, workspace_of
 from tests.operations.maintenance.make_home import ARCHIVE, HOME
 

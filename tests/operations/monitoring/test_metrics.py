@@ -26,8 +26,8 @@ from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.operations.healing.paused import pause_schedule
 from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
 from tests.core.provider.credit_ledger import OneCallLedger
-from tests.lakes import DAYS, failures, holders, write, write_holders
-from tests.processes import PATIENCE, PIPE, start_holderlake
+from tests.helpers.lakes import DAYS, failures, holders, write, write_holders
+from tests.helpers.processes import PATIENCE, PIPE, start_holderlake
 
 Read = Callable[..., float | None]
 

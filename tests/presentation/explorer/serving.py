@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.processes import PATIENCE, PIPE, start_holderlake
-from tests.real import missing
+from tests.helpers.processes import PATIENCE, PIPE, start_holderlake
+from tests.helpers.real import missing
 
 ROOT: Final = Path(__file__).parents[3]
 MODULES: Final = ROOT / "web" / "node_modules"

@@ -15,7 +15,7 @@ from holderlake.engine.store.store import Store
 from holderlake.presentation.explorer.answers import comparison, history, token_map, tokens
 from holderlake.presentation.explorer.published import Published
 from holderlake.sources.store import stored_transfers
-from tests.lakes import DAYS, map_tables, rows, write, write_holders
+from tests.helpers.lakes import DAYS, map_tables, rows, write, write_holders
 
 
 @pytest.mark.long

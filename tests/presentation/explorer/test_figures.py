@@ -16,7 +16,7 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation.export.token_history import Period, token_history
 from holderlake.presentation.export.token_report import write_report
 from holderlake.presentation.pictures.drawing.draw import Theme, TokenTitle, draw_map
-from tests.browser import expect, opened_browser
+from tests.helpers.browser import expect, opened_browser
 from tests.presentation.explorer.serving import ROOT, exploring
 from tests.presentation.explorer.world import EARLIEST, LATEST, TIDE, fill
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holderlake.presentation.explorer.app import STATIC
-from tests.browser import opened_browser
-from tests.servers import LoopbackServer
+from tests.helpers.browser import opened_browser
+from tests.helpers.servers import LoopbackServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -16,7 +16,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.browser import PHONE, chromium, expect, opened_browser
+from tests.helpers.browser import PHONE, chromium, expect, opened_browser
+from tests.helpers.servers import LoopbackServer
 from tests.presentation.explorer.serving import built_with, exploring
 from tests.presentation.explorer.world import (
     AMOUNTS,
@@ -41,7 +42,6 @@ from tests.presentation.explorer.world import (
     fill,
 )
 from tests.presentation.explorer.world import address as numbered
-from tests.servers import LoopbackServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -24,10 +24,10 @@ from holderlake.engine.catalog.catalog import CATALOG
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from holderlake.presentation.explorer.app import PageOptions, config_of, create_app
-from tests.commands import holderlake
-from tests.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
+from tests.helpers.commands import holderlake
+from tests.helpers.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
+from tests.helpers.processes import PATIENCE
 from tests.presentation.explorer.serving import exploring
-from tests.processes import PATIENCE
 
 TOKEN, ONE, TWO, THREE = ("0x" + digit * 40 for digit in "a123")
 HUGE = 2**255 + 1

@@ -24,7 +24,7 @@ from tests.analysis.entities.transfers import paid
 from tests.analysis.entities.transfers import write as write_transfers
 from tests.engine.world import a_token, table
 from tests.engine.world import transfer as raw_transfer
-from tests.lakes import failures, rows, transfer, write
+from tests.helpers.lakes import failures, rows, transfer, write
 
 INSTANTS: Final = [datetime(2026, month, 1) for month in range(1, 7)]
 EARLIEST, LATEST = INSTANTS[0], INSTANTS[-1]

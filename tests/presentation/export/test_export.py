@@ -26,7 +26,7 @@ from holderlake.core.storage.locks import locked
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.presentation.export import formats
 from holderlake.presentation.export.export import Exported, FormatName, export, format_of
-from tests.lakes import DAYS, rows, write
+from tests.helpers.lakes import DAYS, rows, write
 
 ROOT = Path(__file__).parents[3]
 HUGE = 2**256 - 1

@@ -38,9 +38,9 @@ from holderlake.presentation.export.token_history import Period, token_history
 from holderlake.presentation.export.token_report import gather, write_report
 from holderlake.sources.rpc.verified import VERIFIED
 from holderlake.sources.store import stored_transfers
-from tests.browser import chromium, opened_browser
 from tests.engine.world import transfer
-from tests.lakes import DAYS, failures, map_tables, rows, write
+from tests.helpers.browser import chromium, opened_browser
+from tests.helpers.lakes import DAYS, failures, map_tables, rows, write
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.real import missing
+from tests.helpers.real import missing
 
 if importlib.util.find_spec("mcp") is None:
     missing("the package mcp is not installed: run 'make extras'")

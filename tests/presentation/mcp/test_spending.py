@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from holderlake.core.warehouse.warehouse import Warehouse
+from tests.helpers.sample import the_world
 from tests.presentation.mcp.client import COMMAND, Assistant, Spending, assisting
-from tests.sample import the_world
 
 pytestmark = pytest.mark.integration
 

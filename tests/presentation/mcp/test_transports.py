@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.helpers.processes import PATIENCE, PIPE, start_holderlake
 from tests.presentation.explorer.world import TIDE
 from tests.presentation.mcp.client import COMMAND  # it skips the module if the SDK is missing
-from tests.processes import PATIENCE, PIPE, start_holderlake
 
 pytestmark = pytest.mark.integration
 

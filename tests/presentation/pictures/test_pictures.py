@@ -34,7 +34,7 @@ from holderlake.presentation.pictures.layout.bubbles import Layout, place
 from holderlake.presentation.pictures.layout.page import Area
 from holderlake.presentation.pictures.layout.simulation import Simulation
 from holderlake.presentation.pictures.scene import Line, Node, Scene, scene_of
-from tests.examples import some
+from tests.helpers.examples import some
 
 pytestmark = pytest.mark.integration
 

@@ -16,11 +16,11 @@ from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.scale.bucket import segments
 from holderlake.scale.bucket.objects import Below, Folder, Objects
 from holderlake.scale.bucket.segments import BucketSegments
-from tests.s3 import require_s3
+from tests.helpers.s3 import require_s3
 
 require_s3()
 
-from tests.buckets import Counted  # noqa: E402 - only with obstore
+from tests.helpers.buckets import Counted  # noqa: E402 - only with obstore
 
 pytestmark = pytest.mark.integration
 

@@ -19,13 +19,13 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.scale.bucket.objects import Bucket, Folder, Objects, ObjectsError, Version
 from holderlake.scale.bucket.storage import BucketStorage
 from holderlake.scale.bucket.writer_lease import WriterLease
-from tests.examples import some
-from tests.lakes import DAYS, FETCHED_AT, count, failures, map_tables, write, write_holders, write_maps
-from tests.s3 import require_s3
+from tests.helpers.examples import some
+from tests.helpers.lakes import DAYS, FETCHED_AT, count, failures, map_tables, write, write_holders, write_maps
+from tests.helpers.s3 import require_s3
 
 require_s3()
 
-from tests.buckets import Counted  # noqa: E402 - only with obstore
+from tests.helpers.buckets import Counted  # noqa: E402 - only with obstore
 
 pytestmark = pytest.mark.integration
 

@@ -19,8 +19,8 @@ from holderlake.core.lake.lake import Lake, LakeError
 from holderlake.scale.bucket import objects
 from holderlake.scale.bucket.objects import ObjectsError
 from tests.core.lake.test_lake import FOREIGN_NAMES
-from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
-from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
+from tests.helpers.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
+from tests.helpers.s3 import KEYS, require_s3, s3_bucket, s3_server
 
 require_s3()
 

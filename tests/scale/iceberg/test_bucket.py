@@ -17,8 +17,8 @@ from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake
 from holderlake.scale.bucket.storage import BucketStorage
 from holderlake.scale.bucket.sync import push
-from tests.lakes import DAYS, write_holders
-from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
+from tests.helpers.lakes import DAYS, write_holders
+from tests.helpers.s3 import KEYS, require_s3, s3_bucket, s3_server
 from tests.scale.iceberg.test_publish import TOKEN, IcebergTables, fill, loaded, published, rows
 
 require_s3()

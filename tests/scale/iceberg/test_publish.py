@@ -26,9 +26,9 @@ from holderlake.cli.main import app
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake, LakeError
 from holderlake.scale.iceberg import publish_if_chosen
-from tests.filling import MakeWorkspace
-from tests.lakes import DAYS, failures, write, write_holders, write_maps
-from tests.real import missing
+from tests.helpers.filling import MakeWorkspace
+from tests.helpers.lakes import DAYS, failures, write, write_holders, write_maps
+from tests.helpers.real import missing
 
 if importlib.util.find_spec("pyiceberg") is None:
     missing("the package pyiceberg is not installed: run 'make extras'")

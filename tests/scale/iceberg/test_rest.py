@@ -18,9 +18,9 @@ import pytest
 
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake
-from tests.lakes import DAYS, write_holders
-from tests.processes import wait_until
-from tests.real import missing
+from tests.helpers.lakes import DAYS, write_holders
+from tests.helpers.processes import wait_until
+from tests.helpers.real import missing
 from tests.scale.iceberg.test_bucket import read_elsewhere, require_s3
 from tests.scale.iceberg.test_publish import TOKEN, IcebergTables, fill, loaded, published, rows, scan_iceberg
 

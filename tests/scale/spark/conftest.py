@@ -18,8 +18,8 @@ from holderlake.engine.store.store import Store
 from holderlake.scale.spark.answers import BulkRequest, answers
 from holderlake.scale.spark.tasks import Workers
 from tests.engine.world import UINT256, a_token, table, transfer
-from tests.sample import the_world
-from tests.spark import SMALL_JVM, SparkCluster, require_spark
+from tests.helpers.sample import the_world
+from tests.helpers.spark import SMALL_JVM, SparkCluster, require_spark
 
 AT = datetime(2026, 1, 1)
 WIDE = ("eth", "wide")

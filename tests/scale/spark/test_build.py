@@ -23,7 +23,7 @@ from holderlake.engine.store.verify import verify
 from holderlake.scale.spark.build import build, parquet_files
 from holderlake.scale.spark.tasks import Workers
 from tests.engine.world import COIN, Row, a_token, cex, contract, held, histories, settled, table, transfer, world
-from tests.s3 import require_s3, s3_bucket, s3_server
+from tests.helpers.s3 import require_s3, s3_bucket, s3_server
 from tests.scale.spark.conftest import Asking, Tables
 
 pytestmark = pytest.mark.integration

@@ -18,10 +18,10 @@ from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from holderlake.scale.spark.build import build
 from holderlake.scale.spark.tasks import Workers
-from tests.killing import kill_everywhere
-from tests.processes import PIPE, start, start_holderlake
+from tests.helpers.killing import kill_everywhere
+from tests.helpers.processes import PIPE, start, start_holderlake
+from tests.helpers.spark import SparkCluster
 from tests.scale.spark.conftest import SMALL, Asking, Tables
-from tests.spark import SparkCluster
 
 pytestmark = pytest.mark.integration
 

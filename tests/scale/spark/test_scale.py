@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark import require_spark
+from tests.helpers.spark import require_spark
 
 ROWS = int(os.environ.get("HOLDERLAKE_CLUSTER_ROWS", "0"))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.spark import require_spark
 from tests.scale.spark.conftest import SMALL
-from tests.spark import require_spark
 
 
 @pytest.mark.long

@@ -16,9 +16,9 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.scale.spark.build import build
 from holderlake.scale.spark.tasks import Workers
-from tests.processes import wait_until
+from tests.helpers.processes import wait_until
+from tests.helpers.spark import WORKERS, SparkCluster
 from tests.scale.spark.conftest import SMALL, Asking, Tables
-from tests.spark import WORKERS, SparkCluster
 
 pytestmark = pytest.mark.long
 
