@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pydantic import SecretStr
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from holderlake.core.contract.times import utc_now
 from holderlake.core.storage.owners import Owner
@@ -73,6 +73,7 @@ _KEYS: Final = select(
     *(KEYS.c.id, KEYS.c.account_id, KEYS.c.prefix, ACCOUNTS.c.name, ACCOUNTS.c.allowance, ACCOUNTS.c.custom_plan),
     *(ACCOUNTS.c.renewal_day, KEYS.c.created_at, KEYS.c.ends_at),
 ).join_from(KEYS, ACCOUNTS)
+_KEY_AND_HASH: Final = _KEYS.add_columns(KEYS.c.secret_hash).where(KEYS.c.prefix == bindparam("key_prefix"))
 _USAGE: Final = (
     select(KEYS.c.prefix, ACCOUNTS.c.name, USAGE.c.day, USAGE.c.endpoint, USAGE.c.requests, USAGE.c.credits)
     .join_from(USAGE, KEYS)
@@ -202,8 +203,7 @@ class KeyStore:
     def find(self, secret: str) -> Key | None:
         """Return the key of a secret, or None if the key is unknown or has ended."""
         shape = _SECRET.fullmatch(secret)
-        query = _KEYS.add_columns(KEYS.c.secret_hash).where(KEYS.c.prefix == (shape[1] if shape else ""))
-        rows = self._database.rows(query)
+        rows = self._database.rows(_KEY_AND_HASH, {"key_prefix": shape[1] if shape else ""})
         *columns, expected = rows[0] if rows else (_NO_HASH,)
         matches = hmac.compare_digest(expected, keyed_hash(self.secret, secret))
         if not rows or not matches:
