@@ -9,6 +9,7 @@ from typing import Final
 
 from fastapi import Depends, FastAPI, Security
 from fastapi_offline import FastAPIOffline
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
@@ -18,7 +19,6 @@ from holderlake.service.api.parameters import reject_ambiguous_target, supported
 from holderlake.service.api.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.errors import add_handlers
-from holderlake.service.middleware.client_ip import ProxyHeadersMiddleware, networks
 from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
 from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
@@ -75,7 +75,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     app.add_middleware(ParsedRequestsMiddleware, backend=backend, handlers=app.exception_handlers)
     app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute, counts=counts)
     if settings.trusted_proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted=networks(settings.trusted_proxies))
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     app.add_middleware(ObservabilityMiddleware, metrics=backend.metrics)
     return app
 

@@ -21,7 +21,6 @@ from uvicorn.config import STARTUP_FAILURE
 
 from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.core.signals import until_stopped
-from holderlake.service.middleware.client_ip import networks
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.protocol import limited_protocol
 
@@ -140,8 +139,6 @@ class ServerConfig(uvicorn.Config):
             self._settings.header_limit,
             self._settings.header_seconds,
             connections=min(MOST_CONNECTIONS, raise_open_files() // 2),
-            connections_per_address=self._settings.connections_per_address,
-            trusted=networks(self._settings.trusted_proxies),
         )
         try:
             super().load()

@@ -74,9 +74,6 @@ class ServiceSettings(Section):
     )
     trusted_proxies: Networks = Field(default=[], description="Networks whose X-Forwarded headers are believed")
     metrics_from: Networks = Field(default=["127.0.0.0/8", "::1/128"], description="Networks that may read /metrics")
-    connections_per_address: int = Field(
-        default=1_000, ge=1, description="Connections that one address may have open in each process"
-    )
     header_limit: int = Field(default=32 << 10, ge=1 << 10, description="Bytes of a request's headers at most")
     body_limit: int = Field(default=1 << 20, ge=1 << 10, description="Bytes of a request's body at most")
     header_seconds: float = Field(default=10.0, gt=0, description="How long a request's headers may take to arrive")
