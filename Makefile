@@ -53,9 +53,9 @@ coverage: $(EXTRAS) ## line and branch coverage of the tests of a change
 extras: $(EXTRAS) $(READERS)/ready $(ICEBERG)/ready ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, dbt, and what their tests need (1.3 GB)
 	@$(call install,$(VENV),-r requirements-cluster.lock)
 
-notebook: $(READY) ## the analyst's notebook in the browser, over your data (200 MB more)
+notebook: $(READY) ## the analyst's notebook as a page in the browser, over your data (200 MB more)
 	@$(call install,$(VENV),-r requirements-notebook.lock)
-	@$(BIN)/marimo edit --skip-update-check notebooks/warehouse.py
+	@$(BIN)/marimo run notebooks/warehouse.py
 
 docs: $(TOOLS) ## the docs as a site: open site/index.html; a link that leads nowhere fails
 	@$(BIN)/python -m sphinx --builder html --jobs 1 --nitpicky --fail-on-warning --quiet $(DOCS) $(SITE)

@@ -6,15 +6,23 @@ materialises the partitions of any family, ``checks`` and ``freshness`` have the
 DuckDB. Jobs, schedules and sensors are in ``pipelines``.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
-from holderlake.assets.addresses import ADDRESSES
-from holderlake.assets.chains import CHAINS
-from holderlake.assets.holders import HOLDERS
-from holderlake.assets.maps import MAPS
-from holderlake.assets.subgraphs import SUBGRAPHS
-from holderlake.assets.tokens import TOKENS
+from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.ingest.stream import Stream
 
-STREAMS: Final[tuple[Stream, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
-"""All families, in the order in which a partition is filled: ``addresses`` requests the top holders in ``holders``."""
+
+def _declared() -> dict[str, Stream]:
+    """Return the families that the modules of this folder declare, by name."""
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    declared = (value for module in modules for value in vars(module).values() if isinstance(value, Stream))
+    return {stream.name: stream for stream in declared}
+
+
+STREAMS: Final[tuple[Stream, ...]] = tuple(
+    sorted(_declared().values(), key=lambda stream: list(FAMILY_TABLES).index(stream.name))
+)
+"""All families, in the order of ``contract.tables``, in which a partition is filled: ``addresses`` requests the top
+holders in ``holders``."""

@@ -255,10 +255,12 @@ def _condition(connection: duckdb.DuckDBPyConnection, partitions: pa.Table) -> s
 
 def _broken_rules(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Return the rows of the views ``_RULES`` over the connection's tables, without those that only inform."""
-    for query in queries():
-        if query.name in _RULES:
-            connection.execute(query.sql.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMP VIEW", 1))
-    rules = " UNION ALL ".join(f"FROM {view}" for view in _RULES)
+    views = [query for query in queries() if query.name in _RULES]
+    if not views:  # no part has rules
+        return pa.table({"severity": pa.array([], pa.string())})
+    for query in views:
+        connection.execute(query.sql.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMP VIEW", 1))
+    rules = " UNION ALL ".join(f"FROM {query.name}" for query in views)
     return connection.sql(f"FROM ({rules}) WHERE severity <> 'info' ORDER BY ALL").to_arrow_table()
 
 

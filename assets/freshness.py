@@ -17,13 +17,7 @@ from dagster import (
     multi_asset_check,
 )
 
-from holderlake.assets.addresses import ADDRESSES
-from holderlake.assets.chains import CHAINS
 from holderlake.assets.checks import days_of_run, selected
-from holderlake.assets.holders import HOLDERS
-from holderlake.assets.maps import MAPS
-from holderlake.assets.subgraphs import SUBGRAPHS
-from holderlake.assets.tokens import TOKENS
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.ingest.stream import Stream, left_out_by_settings
@@ -166,6 +160,3 @@ def _result(
         severity=AssetCheckSeverity.ERROR if name == COMPLETE else AssetCheckSeverity.WARN,
         metadata=metadata,
     )
-
-
-freshness = freshness_checks((CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES))

@@ -47,13 +47,13 @@ from holderlake.analysis.entities.links import ENTITIES, JOINS, LINKS, MARKED, A
 from holderlake.analysis.entities.sources import file_marks
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.chains import ZERO_ADDRESS
-from holderlake.core.contract.extra_requests import OwnersOptions, OwnersRequest
 from holderlake.core.contract.requests import MapOptions, MapRequest
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.service.api import extra_answers
 from holderlake.service.api.answers import token_map
+from holderlake.service.extra_requests import OwnersOptions, OwnersRequest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

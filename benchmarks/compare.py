@@ -1,11 +1,12 @@
 """How often ``holderlake compare`` names the right cause: homes that differ for known reasons, over several histories.
 
-    python -m benchmarks.compare [--data ../shared/data] [--instants 6] [--seed 1] [--only generated,helios_eth]
+    python -m benchmarks.compare [--data ../shared/data] [--seeds 1,2] [--mixtures 20] [--only generated,helios_eth]
 
 Each history fills a home, and another one for each cause: 1 % of the transfers missing, no labels, a smaller limit,
-other thresholds, and so on; mixtures have several causes at once. The right cause of a difference makes this difference
-alone too. Causes that compare does not know must be unexplained, and homes that were filled over another
-transport have no difference. Histories are generated, and those of ``--data``.
+other thresholds, and so on; random mixtures have two or three causes at once. The right cause of a difference makes
+this difference alone too. Causes that compare does not know must be unexplained, and homes that were filled over
+another transport have no difference. Histories are generated, and those of ``--data``. The last column has the largest
+shares of one history and seed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -209,14 +210,17 @@ _ALTERATIONS: Final[dict[str, tuple[str, Alter]]] = {
 """By cause: the name that compare gives to it, and what it alters in a home. Compare does not know the last ones."""
 CAUSES: Final = {cause: name for cause, (name, _) in _ALTERATIONS.items()}
 ALTERATIONS: Final = {cause: alter for cause, (_, alter) in _ALTERATIONS.items()}
-MIXTURES: Final = (
-    ("1 % of transfers missing", "no labels"),
-    ("1 % of transfers missing", "limit 80"),
-    ("half of the labels", "magic thresholds"),
-    ("limit 80", "no labels"),
-    ("1 % of transfers missing", "half of the labels", "limit 80"),
-    ("1 % of transfers missing", "degree thresholds"),
-)
+
+
+def mixtures(seed: int, count: int) -> list[tuple[str, ...]]:
+    """Return random mixtures of two or three causes that compare knows by different names."""
+    random, known = Random(seed), [cause for cause, name in CAUSES.items() if name not in {"none", "unexplained"}]
+    chosen: dict[tuple[str, ...], None] = {}
+    while len(chosen) < count:
+        causes = tuple(random.sample(known, random.choice((2, 3))))
+        if len({CAUSES[cause] for cause in causes}) == len(causes):
+            chosen[causes] = None
+    return list(chosen)
 
 
 def evenly(transfers: pa.Table, count: int) -> list[datetime]:
@@ -346,30 +350,38 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with labels and transfers of real histories")
     parser.add_argument("--homes", type=Path, help="keep the homes in this folder, and use those that it has")
     parser.add_argument("--instants", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", default="1", help="numbers, separated by commas")
+    parser.add_argument("--mixtures", type=int, default=20, help="number of random mixtures of each history and seed")
     parser.add_argument("--only", help="names of histories, separated by commas")
     parser.add_argument("--verbose", action="store_true", help="list the differences with another cause, by history")
     options = parser.parse_args()
-    cases = [(cause,) for cause in ALTERATIONS] + list(MIXTURES)
-    totals: dict[tuple[str, ...], Counter[str]] = {causes: Counter() for causes in cases}
+    results: dict[tuple[str, str], list[Counter[str]]] = {(cause, CAUSES[cause]): [] for cause in ALTERATIONS}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.homes or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, base in histories(options.data, options.instants, options.seed):
-            if options.only and name not in options.only.split(","):
-                continue
-            comparisons = Comparisons(folder, f"{name} {options.instants}", base, options.seed)
-            for causes in cases:
-                for (verdict, what, named), count in comparisons.judged(*causes).items():
-                    totals[causes][verdict] += count
-                    if options.verbose and verdict != "right":
-                        print(f"{name}: {' + '.join(causes)}: {what} named {named}: {count:,}", flush=True)
-    print("| cause | named | differences | right | unexplained | wrong |\n|---|---|---|---|---|---|")
-    for causes, verdicts in totals.items():
-        named = ", ".join(dict.fromkeys(CAUSES[cause] for cause in causes))
-        total = verdicts.total()
-        parts = [f"{verdicts[name] / total:.1%}" if total else "-" for name in ("right", "unexplained", "wrong")]
-        print(f"| {' + '.join(causes)} | {named} | {total:,} | {' | '.join(parts)} |")
+        for seed in map(int, options.seeds.split(",")):
+            for name, base in histories(options.data, options.instants, seed):
+                if options.only and name not in options.only.split(","):
+                    continue
+                comparisons = Comparisons(folder, f"{name} {options.instants}", base, seed)
+                found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+                for causes in [(cause,) for cause in ALTERATIONS] + mixtures(seed, options.mixtures):
+                    key = (causes[0], CAUSES[causes[0]]) if len(causes) == 1 else (f"mixtures of {len(causes)}", "")
+                    for (verdict, what, named), count in comparisons.judged(*causes).items():
+                        found[key][verdict] += count
+                        if options.verbose and verdict != "right":
+                            print(f"{name} {seed}: {' + '.join(causes)}: {what} named {named}: {count:,}", flush=True)
+                for key, verdicts in found.items():
+                    results.setdefault(key, []).append(verdicts)
+    print("| cause | named | differences | unexplained | wrong | most of one history and seed: unexplained, wrong |")
+    print("|---|---|---|---|---|---|")
+    for (cause, name), counts in results.items():
+        total = sum(counts, Counter())
+        shares = [
+            [one[verdict] / max(1, one.total()) for one in (total, *counts)] for verdict in ("unexplained", "wrong")
+        ]
+        of_all, most = (", ".join(f"{of(share):.2%}" for share in shares) for of in (lambda share: share[0], max))
+        print(f"| {cause} | {name} | {total.total():,} | {of_all.replace(', ', ' | ')} | {most} |")
 
 
 if __name__ == "__main__":

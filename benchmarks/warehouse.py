@@ -31,9 +31,9 @@ import duckdb
 
 from benchmarks.warehouse_lake import Size, make_lake
 from holderlake.core.lake.lake import Lake
-from holderlake.core.warehouse import lake_views
 from holderlake.core.warehouse.connections import prepared
 from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.presentation import lake_views
 
 HELD_BACK: Final = 100
 """Partitions that are loaded while other processes query the warehouse."""

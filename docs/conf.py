@@ -6,6 +6,7 @@ loads nothing from other hosts: fonts are the reader's own, and the search is a 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,7 @@ _NAVIGATION: Final = {
         "Ask": ["questions", "connect", "iceberg", "explorer", "assistants", "entities", "reports", "alerts"],
         "Fill": ["backfills", "sources", "formats"],
         "Run": ["running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
-        "Look up": ["tables", "sql", "python", "commands", "settings", "engine", "contract", "glossary"],
+        "Look up": ["tables", "sql", "python", "commands", "settings", "engine", "figures", "contract", "glossary"],
         "Change it": ["design", "decisions"],
     },
     "tables": {"": ["tables/*"]},
@@ -59,7 +60,16 @@ class _Search(SearchEnglish):
         return [*words, *(part for word in words if "_" in word for part in word.split("_") if part)]
 
 
+def _write_texts(app: Sphinx, error: Exception | None) -> None:
+    """Write the texts of all pages as a script, from which the search of a site that is opened as files reads."""
+    if error is None:
+        texts = {f"{name}.html": app.env.get_doctree(name).astext() for name in sorted(app.env.found_docs)}
+        script = Path(app.outdir, "_static", "page_texts.js")
+        script.write_text(f"globalThis.pageTexts = {json.dumps(texts)};\n", "utf-8")
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _add_navigation)
+    app.connect("build-finished", _write_texts)
     app.add_search_language(_Search)

@@ -20,8 +20,8 @@ from holderlake.parts import PARTS
 if TYPE_CHECKING:
     from holderlake import errors
     from holderlake.core.client import Client
-    from holderlake.core.dataframes import open_lake, open_warehouse
     from holderlake.core.settings import Settings
+    from holderlake.presentation.dataframes import open_lake, open_warehouse
 
 __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
 
@@ -31,8 +31,8 @@ _HOMES: Final = {
     "Client": ("holderlake.core.client", "Client"),
     "Settings": ("holderlake.core.settings", "Settings"),
     "errors": ("holderlake.errors", ""),
-    "open_lake": ("holderlake.core.dataframes", "open_lake"),
-    "open_warehouse": ("holderlake.core.dataframes", "open_warehouse"),
+    "open_lake": ("holderlake.presentation.dataframes", "open_lake"),
+    "open_warehouse": ("holderlake.presentation.dataframes", "open_warehouse"),
 }
 """Module and attribute of each public name; an empty attribute means the module itself."""
 

@@ -11,7 +11,9 @@ from typing import Final
 PARTS: Final[Mapping[str, Sequence[str]]] = {
     "source": ("holderlake.service.embedded:local_source",),
     "bucket": ("holderlake.scale.bucket.home",),
+    "views": ("holderlake.engine.views", "holderlake.analysis.views"),
     "tables": ("holderlake.analysis.comparison.tables",),
+    "ledger_opened": ("holderlake.operations.maintenance.restored_ledger:restore",),
     "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),
     "run_stopped": ("holderlake.operations.healing.paused:pause_schedule",),
     "schedule_tick": ("holderlake.operations.healing.expected:tick_of_schedule",),

@@ -19,10 +19,10 @@ def open_the_warehouse():
     from matplotlib.ticker import PercentFormatter
 
     import holderlake
-    from holderlake.core.units import percentage
+    from holderlake.core.contract.figures import FIGURES, share_text
 
     def percent(share):
-        return "" if share is None or math.isnan(share) else f"{percentage(share, 1)}%"
+        return "" if share is None or math.isnan(share) else share_text(share)
 
     def exact(amount):
         return "" if amount is None else f"{amount:f}".rstrip("0").rstrip(".")  # it has 18 decimals
@@ -41,7 +41,7 @@ def open_the_warehouse():
         load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
         """
     )
-    return warehouse, mo, plt, PercentFormatter, percent, exact
+    return warehouse, mo, plt, FIGURES, PercentFormatter, percent, exact
 
 
 @app.cell
@@ -78,10 +78,10 @@ def draw_the_map(warehouse, mo, token):
 
 
 @app.cell
-def concentration_over_time(warehouse, mo, plt, PercentFormatter, percent, token):
+def concentration_over_time(warehouse, mo, plt, FIGURES, PercentFormatter, percent, token):
     concentration = warehouse.pandas(
         """
-        SELECT timestamp, service_score, top_10_adjusted, bundles, nakamoto_coefficient
+        SELECT timestamp, service_score, top_10_adjusted, bundles, cexs, dexs
         FROM concentration_history
         WHERE chain = ? AND token_address = ?
         ORDER BY timestamp
@@ -89,12 +89,14 @@ def concentration_over_time(warehouse, mo, plt, PercentFormatter, percent, token
         token.value,
     )
     figure, shares = plt.subplots(figsize=(8, 3.2), layout="constrained")
-    shares.plot(concentration["timestamp"], concentration["top_10_adjusted"], marker="o", label="10 largest groups")
-    shares.plot(concentration["timestamp"], concentration["bundles"], marker="o", label="10 largest clusters")
+    for column in concentration.columns[2:]:
+        shares.plot(concentration["timestamp"], concentration[column], marker="o", label=FIGURES[column].title)
     shares.set(ylabel="share of supply", ylim=(0, 1), title=f"{token.selected_key}: who holds how much")
     shares.yaxis.set_major_formatter(PercentFormatter(1))
     shares.legend()
-    _table = mo.ui.table(concentration, format_mapping=dict.fromkeys(["top_10_adjusted", "bundles"], percent))
+    _titles = {column: FIGURES[column].title for column in concentration.columns[1:]}
+    _named = concentration.rename(columns=_titles)
+    _table = mo.ui.table(_named, format_mapping=dict.fromkeys(list(_titles.values())[1:], percent))
     mo.vstack([mo.md("## How concentrated is it, and since when?"), figure, _table])
     return concentration, figure
 

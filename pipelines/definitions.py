@@ -23,6 +23,7 @@ from dagster import (
 
 from holderlake import assets
 from holderlake.assets import STREAMS
+from holderlake.assets.freshness import freshness_checks
 from holderlake.core.contract.times import utc_now
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, chain_by_day, first_day
@@ -51,7 +52,7 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
     application = Application(settings, STREAMS, [INGEST, FRESHNESS, CHECKS])
     own = Definitions(
         assets=load_assets_from_package_module(assets, include_specs=True),
-        asset_checks=load_asset_checks_from_package_module(assets),
+        asset_checks=[*load_asset_checks_from_package_module(assets), freshness_checks(STREAMS)],
         schedules=all_schedules(settings),
         sensors=all_sensors(),
         resources={**all_resources(settings), **({WORKSPACE: workspace} if workspace else {})},

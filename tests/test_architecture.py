@@ -30,7 +30,7 @@ CORE = {
         *("core.contract", "core.storage", "core.http", "core.settings", "core.archive", "core.provider", "core.lake"),
         *("core.warehouse", "core.parts"),
     },
-    "core.dataframes": {"core.lake", "core.settings", "core.warehouse", "core.workspace"},
+    "presentation.dataframes": {"core.lake", "core.settings", "core.warehouse", "core.workspace"},
     "core.ingest": {
         *("core.contract", "core.storage", "core.settings", "core.archive", "core.provider", "core.decoding"),
         *("core.lake", "core.workspace", "core.signals", "core.units"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from holderlake.core.contract.tables import TABLES
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
 from holderlake.core.settings.sections.engine import NodeSettings
-from holderlake.pipelines.jobs import all_jobs
-from holderlake.pipelines.sensors import all_sensors
+from holderlake.pipelines.definitions import build_defs
 from holderlake.sources.files.transfers import FORMATS
 
 ROOT = Path(__file__).parents[1]
@@ -108,21 +107,22 @@ def test_the_page_of_backfills_names_existing_settings_and_columns() -> None:
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known
 
 
-@pytest.mark.parametrize(
-    ("declare", "kind"), [(all_jobs, "job"), (lambda settings: all_sensors(settings, []), "sensor")]
-)
-def test_the_page_of_dagster_lists_each_job_and_sensor(declare: Callable[[Settings], list[Any]], kind: str) -> None:
+@pytest.mark.parametrize("kind", ["job", "sensor"])
+def test_the_page_of_dagster_lists_each_job_and_sensor(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = (FOLDER / "dagster.md").read_text().split(f"| {kind} | action |")[1].split("\n\n")[0]
     cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
     settings = Settings.model_validate({"sources": {"rpc": {"eth": {"endpoints": ["http://127.0.0.1:1"]}}}})
-    assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(one.name for one in declare(settings))
+    monkeypatch.setattr("holderlake.pipelines.definitions.load_settings", lambda: settings)
+    defs = build_defs()
+    declared: Any = defs.jobs if kind == "job" else defs.sensors
+    assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(one.name for one in declared)
 
 
 def test_the_page_of_alerts_names_every_rule_and_existing_settings() -> None:
     page = (FOLDER / "alerts.md").read_text()
     assert settings_after("[alerts]", page) <= {*AlertRule.model_fields, *AlertSettings.model_fields}
     assert set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)) == set(BUILT_IN)
-    assert {path.stem for path in (ROOT / "holderlake" / "alerts" / "sql").iterdir()} == set(BUILT_IN)
+    assert {path.stem for path in (ROOT / "holderlake" / "operations" / "alerts" / "sql").iterdir()} == set(BUILT_IN)
 
 
 def test_each_line_about_a_door_names_an_existing_test() -> None:

@@ -26,6 +26,7 @@ from docs.reference.sql_pages import SUBJECTS, sql_page, subject_page
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
+from holderlake.core.contract.figures import FIGURES, UNITS
 from holderlake.core.settings import Settings
 from holderlake.core.settings.declared import (
     COMMON,
@@ -54,6 +55,16 @@ decimals is null there, and its exact text is in `amount_exact`, which is null o
 
 The lake's files are `data/lake/<table>/chain=<chain>/timestamp=<as-of instant>/part-0.parquet`. Each table has a page:
 
+"""
+
+_FIGURES_HEAD: Final = """\
+# Figures of a map
+
+The explorer, its saved files, the pictures of the service, reports, the notebook, SQL and these pages use these names.
+Shares are parts of the total supply. A group is a cluster, or a holder outside of clusters.
+
+| figure | in little room | column | unit | definition |
+|---|---|---|---|---|
 """
 
 _SETTINGS_HEAD: Final = """\
@@ -86,7 +97,7 @@ All commands end with one of these exit codes:
 _SETTINGS_COLUMNS: Final = "| setting | environment | default | meaning |\n|---|---|---|---|\n"
 DECISIONS: Final = {
     "Folders and databases": ("home", "lake", "bucket", "state"),
-    "Provider and key": ("api_key", "api_key_file", "http_transport", "provider"),
+    "Provider and key": ("api_key", "api_key_file", "provider"),
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
     "Schedule and budget": ("schedule", "budget", "healing"),
     "Retention": ("retention",),
@@ -132,6 +143,12 @@ def commands_page() -> str:
     """Return the page of all commands with their arguments and options."""
     codes = "".join(f"| {code} | {sentence} |\n" for code, sentence in EXIT_CODES.items())
     return _COMMANDS_HEAD + codes + "".join(_commands(typer.main.get_command(app), "holderlake"))
+
+
+def figures_page() -> str:
+    """Return the page of the figures of maps."""
+    row = "| {0.title} | {0.short} | `{1}` | {2} | {0.explanation}; {0.definition} |\n"
+    return _FIGURES_HEAD + "".join(row.format(figure, column, UNITS[figure.unit]) for column, figure in FIGURES.items())
 
 
 def formats_page() -> str:
@@ -189,6 +206,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "sql.md": sql_page,
     **{f"sql/{subject.name}.md": partial(subject_page, subject) for subject in SUBJECTS},
     "formats.md": formats_page,
+    "figures.md": figures_page,
     "python.md": python_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
     "../web/src/columns.ts": page_types,

@@ -14,10 +14,10 @@ from pydantic.fields import FieldInfo
 
 import holderlake
 import holderlake.dagster
-from holderlake.core.dataframes import DataFrames
 from holderlake.core.ingest.stream import Partition, Stream
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.presentation.dataframes import DataFrames
 
 _HEAD: Final = """\
 # The Python interface

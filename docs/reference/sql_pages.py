@@ -23,9 +23,12 @@ _RULES: Final = """
 ## Rules for all queries
 
 **Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. All sessions are
-in UTC on every machine; [other clients](connect.md) set it first. A date alone names the complete day:
-as of a date means as of its end; a period begins with its first day and, in `holder_changes`, ends with its last.
-`until` of `flows` is the first day that no longer counts.
+in UTC on every machine; [other clients](connect.md) set it first. A date names the complete day, and so does a midnight
+without a zone, whichever type it has (`DATE`, `TIMESTAMP` or text, `is_day`): as of a day means as of its end, and a
+period includes its first and its last day. Only `until` of `flows` is the first day that no longer counts. The instant
+of midnight is `'2026-06-30T00:00:00Z'`, `TIMESTAMPTZ` or unix seconds: write `timezone('UTC', timestamp)` for a column.
+In conditions of your own, SQL compares with the beginning of the day: `block_time <= '2026-06-30'` leaves that day out,
+so write `block_time < '2026-07-01'`. `holderlake sql`, Python and the assistants' tools say so.
 
 **As of a time.** Macros as of a time answer with the newest data at or before it: `requested` and `days_earlier` show
 the distance, and `is_outdated` is true if it is more than `sql.as_of_warning` of the [settings](settings.md).
@@ -89,6 +92,28 @@ In addition to the [tables](../tables.md) there are, for each of `tokens`, `hold
 The metadata of `addresses` have the first two.
 """
 
+_THROUGH_TIME: Final = """\
+For tokens of your store, one call gives a figure of all holders at the end of each day, week, month, quarter or year,
+in any time zone. Each counts all holders, and wallets without exchanges, contracts and addresses without an owner.
+
+```sql
+-- shares of the ten largest, Gini index, Nakamoto coefficient by month
+FROM concentration_by_period('FERN', 'month', '2026-01-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY day;
+-- of the wallets that came in a month, how many are still there
+FROM retention('FERN', 'month', '2026-01-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY cohort, day;
+-- which part of the supply has not moved for 30 days
+FROM supply_age('FERN', 'month', '2026-01-01', '2026-06-30', days := [30]) WHERE holders = 'wallets' ORDER BY day;
+-- how long addresses hold
+SELECT median(days) FROM holding_times('FERN') ANTI JOIN special_addresses USING (chain, address);
+-- who bought and sold most in June
+FROM net_flows('FERN', '2026-06-01', '2026-06-30') WHERE kind IS NULL ORDER BY net DESC;
+-- days of Berlin
+FROM holders_by_day('FERN', '2026-06-01', '2026-06-30', zone := 'Europe/Berlin') ORDER BY day;
+```
+
+Missing transfers make figures wrong, and an address below zero is no holder: see
+[are my transfers complete](../sources.md#are-my-transfers-complete).
+"""
 _ALL_HOLDERS: Final = """\
 For tokens of your store, the balances of all addresses at the end of any second need no list and no credits. Macros
 take a token's address or symbol.
@@ -158,8 +183,26 @@ SUBJECTS: Final = (
         "all-holders",
         "All holders of your own tokens",
         "know all holders of a token of my store at any second, and how many there were",
-        ("balances_at", "balance_history", "holder_counts", "item_owner_at"),
+        ("balances_at", "balance_history", "holder_counts", "holders_by_day", "item_owner_at"),
         _ALL_HOLDERS,
+    ),
+    Subject(
+        "through-time",
+        "All holders through time",
+        "follow all holders of a token of my store by day, week or month: shares, Gini index, cohorts, age, net flows",
+        (
+            "concentration_by_period",
+            "retention",
+            "supply_age",
+            "holding_times",
+            "net_flows",
+            "holders_by_period",
+            "supply_by_period",
+            "balance_periods",
+            "periods",
+            "concentration_of",
+        ),
+        _THROUGH_TIME,
     ),
     Subject(
         "holder-lists",
@@ -214,7 +257,10 @@ SUBJECTS: Final = (
             "address_history",
             "address_names",
             "special_addresses",
+            "special_addresses_as_of",
+            "special_periods",
             "exchanges",
+            "is_burn",
             "stored_labels",
             "labels_as_of",
             "label_periods",
@@ -232,6 +278,8 @@ SUBJECTS: Final = (
             "transfers_of",
             "transfers_between",
             "flows",
+            "wallet_funding",
+            "funding_of",
             "address_transfers",
             "flows_between",
             "exchange_flows",
@@ -266,6 +314,7 @@ SUBJECTS: Final = (
             "exact_units",
             "raw_balance",
             "instant",
+            "is_day",
             "unix_second",
             "start_of_period",
             "end_of_period",

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import duckdb
 
+from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.schema import OWN_TABLES, Query, column_name
@@ -28,7 +29,7 @@ class Column:
 def view_columns() -> dict[str, list[Column]]:
     """Return the columns of all views and table macros, by the name of the view or macro.
 
-    Types come from DuckDB. Meanings come from ``sql/columns.toml`` and from the tables' columns of the same name.
+    Types come from DuckDB. Meanings come from ``sql/columns.toml``, the figures, and the tables' columns of that name.
     Raises ``KeyError`` for a column without a meaning.
     """
     with duckdb.connect() as connection:
@@ -54,6 +55,8 @@ def _meaning(query: Query, column: str) -> str:
     for part in (query.name, "common"):
         if column in _meanings().get(part, {}):
             return _meanings()[part][column]
+    if column in FIGURES:
+        return FIGURES[column].explanation
     meanings = {meaning for (_, name), meaning in _table_meanings().items() if name == column}
     if len(meanings) != 1:
         raise KeyError(f"{query.name}.{column} has no meaning: add it to sql/columns.toml")

@@ -27,8 +27,9 @@ SELECT
     tokens.symbol,
     min_by(maps.service_score, maps.timestamp) AS score_first,
     max_by(maps.service_score, maps.timestamp) AS score_last,
-    max_by(maps.bundles, maps.timestamp) AS in_clusters,
-    max_by(maps.cexs, maps.timestamp) AS on_exchanges
+    max_by(maps.bundles, maps.timestamp) AS clusters,
+    max_by(maps.cexs, maps.timestamp) AS exchanges,
+    max_by(maps.dexs, maps.timestamp) AS pools
 FROM maps
 JOIN tokens USING (chain, timestamp, token_address)
 GROUP BY tokens.symbol

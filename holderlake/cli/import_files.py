@@ -7,19 +7,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
+from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_summary
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.core.units import counted
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import ImportReport
+from holderlake.engine.records import ImportReport, Key
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.presentation import console
 from holderlake.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.sources.files.undone import BlockHashes
 from holderlake.sources.labels import read_labels
 from holderlake.sources.notices import (
     assumed_decimals,
@@ -63,8 +64,9 @@ class Reading:
 
 def import_paths(  # noqa: PLR0915 - a report in one place
     settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool
-) -> None:
-    """Import transfer files and token lists, each file completely or not at all, and print a report.
+) -> list[Key]:
+    """Import transfer files and token lists, each file completely or not at all, and print a report. Return the tokens
+    (chain, address) of the transfers.
 
     With ``reading.rejected``, invalid rows are written to that file, and the valid rows are imported. Without it, a
     file with an invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if only
@@ -79,6 +81,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     indexed: list[IndexedToken] = []
     messages: list[str] = []
     left_out: list[str] = []
+    hashes = BlockHashes()
 
     def read(path: Path) -> FileTransfers:
         file_transfers = read_file(path, options)
@@ -87,13 +90,16 @@ def import_paths(  # noqa: PLR0915 - a report in one place
                 raise file_transfers.rejected.error()
             rejected.append(file_transfers.rejected)
             _write_rejected(reading.rejected, rejected)
+        if len(paths) > 1:
+            hashes.add(path, file_transfers.block_hashes)
         return file_transfers
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
         if not reading.is_chosen and is_token_list(path):
             listed = read_tokens(path)
             left_out.extend(listed.left_out)
-            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
+            messages.extend(listed.notices)
+            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens), "notices": listed.notices}
             return line | ({"left out": listed.left_out} if listed.left_out else {})
         file_transfers = read(path)
         report = store.add_transfers(file_transfers.transfers, path.name)
@@ -104,6 +110,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
         store.add_decimals(file_transfers.decimals)
         notices = [
+            *file_transfers.notices,
             *notices_of(file_transfers.transfers),
             *rounded_values(file_transfers.transfers),
             *other_decimals(file_transfers.decimals, store.tokens(report.keys).values()),
@@ -129,7 +136,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     for notice in (*messages, *left_out):
         console.err.print(notice, soft_wrap=True)
     if not as_json:
-        print_some(negative)
+        with open_own_store(settings) as store:
+            print_summary(store, negative, utc_now())
         print_passing(passing)
         if len(tokens) > 1 and not indexed:
             console.err.print(_NO_INDEX, soft_wrap=True)
@@ -149,6 +157,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         parts.append(f"invalid rows: {count:,}; {reading.rejected} has them with their reasons")
     if parts:
         raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
+    return sorted(tokens)
 
 
 def _several_tokens(column_map: ColumnMap, path: Path, tokens: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,8 @@ Urls = Annotated[
     ),
 ]
 FromBlock = Annotated[int | None, typer.Option("--from-block", min=0, help="First block.")]
+_OLD = 2 * 86_400
+"""Seconds after which the first map stands at the last transfer of a history instead of now."""
 ToBlock = Annotated[int | None, typer.Option("--to-block", min=0, help="Last block, included.")]
 
 
@@ -96,8 +99,8 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
         thousands=thousands,
         empty_is_zero=empty_is_zero,
     )
-    import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)
-    _finish(json)
+    keys = import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)
+    _finish(json, keys)
 
 
 @app.command("node")
@@ -252,9 +255,7 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
         rows_at=rows,
         thousands=thousands,
     )
-    opening_balances.import_balances(shared.settings(), files, options, blocks or [], json)
-    shared.load()
-    _finish(json)
+    _finish(json, opening_balances.import_balances(shared.settings(), files, options, blocks or [], json))
 
 
 @app.command("labels")
@@ -315,34 +316,40 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
         shared.load()
 
 
-def _finish(as_json: bool) -> None:
-    """Load the warehouse, and print the next command."""
+def _finish(as_json: bool, keys: Collection[tuple[str, str]] = ()) -> None:
+    """Load the warehouse, and print the next command. ``keys`` are the imported tokens (chain, address)."""
     shared.load()
-    _say_next(as_json)
+    _say_next(as_json, keys)
 
 
-def _say_next(as_json: bool) -> None:
+def _say_next(as_json: bool, keys: Collection[tuple[str, str]] = ()) -> None:
     if not as_json:
-        shared.say_next(*_next_step())
+        shared.say_next(*_next_step(keys))
 
 
-def _next_step() -> tuple[str, str]:
-    """Return the command that leads from the store to a map, and its result."""
+def _next_step(keys: Collection[tuple[str, str]]) -> tuple[str, str]:
+    """Return the command that leads from the imported tokens ``keys``, or from all of the store, to a map, and its
+    result."""
+    from holderlake.core.contract.times import from_unix, to_unix, utc_now
     from holderlake.core.settings import CONFIG_NAME, CONFIG_VARIABLE
     from holderlake.sources.store import open_own_store
 
     settings = shared.settings()
     with open_own_store(settings) as store:
-        largest = max(store.histories(), key=lambda history: history.transfers, default=None)
-    if largest is None:
+        histories = [one for one in store.histories() if not keys or (one.chain, one.token_address) in keys]
+        largest = max(histories, key=lambda history: history.transfers, default=None)
+    if largest is None and not keys:
         return "holderlake import files FILE", "the transfers of a token"
     if settings.provider.url is not None:
         return "holderlake serve", "the API over your transfers"
-    token = f" --chain {largest.chain} --token {largest.token_address}"
+    chain, address = (largest.chain, largest.token_address) if largest else min(keys)
+    token = f" --chain {chain} --token {address}"
+    is_old = largest is not None and to_unix(utc_now()) - largest.last_time > _OLD
+    at = f" --at {from_unix(largest.last_time):%Y-%m-%dT%H:%M:%SZ}" if largest and is_old else ""
     if settings.provider.local == "store":
-        is_watched = largest.token_address in settings.watchlist.get(largest.chain, ())
-        return f"holderlake ingest{'' if is_watched else token}", "holders and maps of your transfers"
+        is_watched = address in settings.watchlist.get(chain, ())
+        return f"holderlake ingest{'' if is_watched and not at else token}{at}", "holders and maps of your transfers"
     path = Path(os.environ.get(CONFIG_VARIABLE) or CONFIG_NAME)
     if path.exists():
-        return f"holderlake ingest{token}", f'after you set local = "store" under [provider] in {path}'
+        return f"holderlake ingest{token}{at}", f'after you set local = "store" under [provider] in {path}'
     return f"holderlake init --own-data{token}", "settings for maps of your transfers"

@@ -60,7 +60,7 @@ def init(
     given_values = {
         "provider.url": provider,
         "provider.local": "store" if own_data else None,
-        "watchlist": {name: shared.tokens_of([name], token) for name in chain or ()},
+        "watchlist": shared.watched_tokens(chain or (), token or ()),
         "budget.per_month": per_month,
         "home": home,
     }

@@ -125,8 +125,8 @@ def lake_views(json: Json = False) -> None:
     Example: holderlake lake views > lake.sql
     """
     from holderlake.core.lake.damage import damages
-    from holderlake.core.warehouse.lake_views import script
     from holderlake.core.workspace import local_lake
+    from holderlake.presentation.lake_views import script
 
     workspace = shared.reading()
     lake = local_lake(workspace.settings)

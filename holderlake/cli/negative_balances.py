@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from holderlake.core.contract.chains.addresses import typed_token
 from holderlake.core.settings import Settings
+from holderlake.core.units import counted
+from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.queries.negative_balances import (
     NEGATIVE_BALANCES,
     PASSING_BALANCES,
@@ -31,10 +33,9 @@ _PASSING_MEANING: Final = (
     "lacks transfers."
 )
 _ROWS_SHOWN: Final = 10
-_MEANING: Final = (
-    "Negative balances mean that a history lacks transfers, or that its source rounds amounts. Such addresses are "
-    "never holders."
-)
+_USABLE: Final = 0.01
+"""A map is usable if less than this part of the supply is below zero."""
+_LEAST_SHARE: Final = 0.00001
 
 
 def report_negative_balances(
@@ -91,14 +92,19 @@ def print_passing(rows: Sequence[dict[str, Any]]) -> None:
     console.err.print(_PASSING_MEANING, soft_wrap=True)
 
 
-def print_some(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the first ten of the addresses with negative balances, an explanation, and the command that lists all."""
-    if not rows:
-        return
-    console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_ROWS_SHOWN]))
-    if len(rows) > _ROWS_SHOWN:
-        rows_left = len(rows) - _ROWS_SHOWN
-        console.out.print(
-            f"and {rows_left:,} more; 'holderlake store negative-balances' lists them all", soft_wrap=True
+def print_summary(store: Store, rows: Sequence[dict[str, Any]], as_of: datetime) -> None:
+    """Print a sentence for each token of ``rows``, which are its addresses below zero."""
+    for key in dict.fromkeys((row["chain"], row["token_address"]) for row in rows):
+        amounts = [-int(row["balance"]) for row in rows if (row["chain"], row["token_address"]) == key]
+        share = largest_balances(store, *key, as_of, 1).share(sum(amounts))
+        meaning = "maps are usable" if share < _USABLE else "its maps are wrong until they are imported"
+        console.err.print(
+            f"{key[1]} on {key[0]}: {counted(len(amounts), 'address')} below zero ({_percent(share)} of the supply): "
+            f"transfers are missing, or the source rounds amounts; {meaning}. 'holderlake store negative-balances' "
+            "lists them",
+            soft_wrap=True,
         )
-    console.err.print(_MEANING, soft_wrap=True)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= _LEAST_SHARE else f"less than {100 * _LEAST_SHARE:g} %"

@@ -14,6 +14,7 @@ from holderlake.core.settings import Settings
 from holderlake.core.units import counted
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.files.listing import OPENING
+from holderlake.engine.records import Key
 from holderlake.presentation import console
 from holderlake.sources.balance_lists import BalanceOptions, read_balances
 from holderlake.sources.files.mapping import read_block_times
@@ -23,8 +24,8 @@ from holderlake.sources.store import open_own_store
 
 def import_balances(
     settings: Settings, paths: Sequence[Path], options: BalanceOptions, blocks: Sequence[Path], as_json: bool
-) -> None:
-    """Import opening balances from files, all files or none, and print a report.
+) -> list[Key]:
+    """Import opening balances from files, all files or none, and print a report. Return the tokens (chain, address).
 
     ``blocks`` are files with the times of blocks. Raises ``BadSource`` for invalid files, and for balances that
     contradict each other or the store.
@@ -54,6 +55,7 @@ def import_balances(
         )
         for notice in line["notices"]:
             console.err.print(notice, soft_wrap=True, markup=False)
+    return sorted(report.keys)
 
 
 def delete_opening_balances(settings: Settings, chain: str, token: str, yes: bool, as_json: bool) -> None:

@@ -87,6 +87,7 @@ def ui(port: Port = 3000) -> None:
         raise extras.missing("dagster_webserver")
     source = ["--workspace", str(files("holderlake.pipelines").joinpath("workspace.yaml"))]
     dagster = str(Path(sys.executable).with_name("dagster"))
+    console.err.print(f"The lineage of all assets: http://127.0.0.1:{port}/asset-groups", soft_wrap=True)
     # Dagster's own advice to use 'dg dev', which needs another package
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
     raise typer.Exit(run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holderlake.core.contract.chains import NATIVE, chain_typed
+from holderlake.core.contract.chains import NATIVE, chain_meant, chain_typed
 from holderlake.core.contract.chains.addresses import typed_token
 from holderlake.core.units import counted
 from holderlake.presentation import console
@@ -144,11 +144,36 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
             "the watchlist is empty; add tokens under [watchlist] in holderlake.toml, or use --chain and --token"
         )
     for chain in chosen_chains:
+        if chain not in watched:
+            _check_known(chain)
         if not tokens and chain not in watched:
             raise ValueError(
                 f"no token of chain {chain} is watched; add it to [watchlist] in holderlake.toml, or use --token"
             )
     return chosen_chains
+
+
+def _check_known(chain: str) -> None:
+    """Raise ``ValueError`` for a chain that is not known, if its name is near to that of a known one."""
+    meant = chain_meant(chain)
+    if meant not in (None, chain):
+        raise ValueError(f"chain {chain} is not known; did you mean {meant}?")
+
+
+def watched_tokens(chains: Sequence[str], tokens: Sequence[str]) -> dict[str, list[str]]:
+    """Return the watchlist of some tokens on each of the chains.
+
+    Raises ``ValueError`` for chain and token in each other's place, for nearly the name of a known chain, and as
+    ``tokens_of``.
+    """
+    for chain in chains:
+        if chain_meant(chain) is None and any(chain_meant(token) for token in tokens):
+            token = next(token for token in tokens if chain_meant(token))
+            raise ValueError(
+                f"{chain!r} is no known chain, but {token!r} is: write --chain {chain_meant(token)} --token ADDRESS"
+            )
+        _check_known(chain)
+    return {chain: tokens_of([chain], tokens) or [] for chain in chains}
 
 
 def token_address(chain: str, token: str) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from holderlake.core.contract.chains import ADDRESSES_OF_64_DIGITS, BITCOINS, one_spelling
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.units import counted
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.store.rebuild import rebuild
+from holderlake.engine.store.store import Store
 from holderlake.engine.store.unlisted import QUARANTINE
 from holderlake.engine.store.verify import Verified, describe_quarantine, empty_quarantine, verify
 from holderlake.errors import SomeFailed
 from holderlake.presentation import console
+from holderlake.sources.store import open_own_store
 
 
 def verify_store(settings: Settings, as_json: bool) -> None:
@@ -67,9 +70,31 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
                 markup=False,
                 soft_wrap=True,
             )
+    with open_own_store(settings) as store:
+        misspelt = [
+            f"{history.token_address} on {history.chain}"
+            for history in store.histories()
+            if history.chain in ADDRESSES_OF_64_DIGITS | BITCOINS
+            and _has_other_spellings(store, history.chain, history.token_address)
+        ]
+    if misspelt:
+        raise SomeFailed(
+            "these tokens have addresses in spellings of an earlier version, so that one address may have several "
+            f"balances; import their files again into a new home: {', '.join(misspelt)}"
+        )
     if done.lost:
         token_texts = ", ".join(f"{address} on {chain}" for chain, address in done.lost)
         raise SomeFailed(f"damaged transfers were moved to quarantine; import these tokens again: {token_texts}")
+
+
+def _has_other_spellings(store: Store, chain: str, token: str) -> bool:
+    """Return whether a token, or an address in its transfers, is not in the chain's one spelling."""
+    ends = store.query(
+        "SELECT DISTINCT unnest([from_address, to_address]) AS address FROM read_parquet($files) "
+        "WHERE chain = $chain AND token_address = $token",
+        {"chain": chain, "token": token, "files": store.files()},
+    )
+    return any(one_spelling(chain, address) != address for address in [token, *ends["address"].to_pylist()])
 
 
 def delete_quarantine(settings: Settings, yes: bool, as_json: bool) -> None:

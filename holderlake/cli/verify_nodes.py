@@ -118,6 +118,8 @@ def _print_verified(verified: Verified) -> None:
         )
         for cause in drift.causes:
             place = "" if cause.block is None else f"From block {cause.block:,} on: "
+            if len(cause.blocks) > 1:
+                place = f"In the blocks {', '.join(f'{block:,}' for block in cause.blocks)}: "
             events_text = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
             console.err.print(f"  {place}{cause.words}{events_text}.", soft_wrap=True)
     for token in verified.unasked:

@@ -1,34 +1,30 @@
 """HTTP calls to one server, with a deadline for the complete call and a limit on the size of the response.
 
 A call has one of four results: a response, or an ``HttpError`` that says whether the request was never sent, may have
-been sent, or got an incomplete response. The transport over aiohttp needs much less CPU than the default of httpx for
-answers of 400 kB. It never sends a request twice, follows no redirect, and yields the body without decompression.
+been sent, or got an incomplete response. A request is never sent twice, no redirect is followed, and the size of a body
+is limited before and after decompression.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from functools import cache
-from math import isfinite
+from functools import cache, partial
 from typing import Final, Literal
 
-import aiohttp
 import httpx
 import stamina.instrumentation
 from stamina.instrumentation import RetryDetails
-from yarl import URL
 
 from holderlake.core.contract.times import as_utc, utc_now
 
-Transport = Literal["aiohttp", "httpx"]
-"""Transport of ``httpx.AsyncClient``: ``AiohttpTransport``, or the default of httpx."""
 Cause = Literal["unsent", "timeout", "closed", "too_large", "encoding", "corrupt"]
 """Reason why a call has no complete response. Only ``unsent`` guarantees that the request was not sent."""
 
@@ -64,19 +60,7 @@ _LOGGERS: Final = (
     *(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
 )
 _is_calling: ContextVar[bool] = ContextVar("is_calling", default=False)
-CAN_SEND_ONCE: Final = "_retry_connection" in aiohttp.ClientSession.ATTRS
-"""True if aiohttp's own retries can be switched off in the installed version. If not, use httpx's transport."""
-_ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
-    (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
-    (aiohttp.ClientHttpProxyError, httpx.ProxyError),
-    (aiohttp.ClientConnectorError, httpx.ConnectError),
-    (aiohttp.InvalidURL, httpx.UnsupportedProtocol),
-    (aiohttp.ServerTimeoutError, httpx.ReadTimeout),
-    (aiohttp.ServerDisconnectedError, httpx.RemoteProtocolError),
-    (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
-    (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
-)
-"""Pairs of types: aiohttp's error, and httpx's error for it. The first match is used, ``ReadError`` without a match."""
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _log = logging.getLogger(__name__)
 
 
@@ -125,12 +109,15 @@ def _certificates() -> ssl.SSLContext:
 
 
 class HttpClient:
-    """An ``httpx.AsyncClient`` for one server and one event loop. The caller must ``close`` it.
+    """Calls to one server in one event loop. The caller must ``close`` it.
 
-    ``url`` is any address of the server. ``timeout`` is the limit of one complete call in seconds. ``response_bytes``
-    is the largest size of a response, both compressed and decompressed. Redirects are not followed, because the secrets
-    of the request would be sent to their target. Cookies are not kept. Proxies of the environment are used, except for
-    this machine.
+    ``url`` is any address of the server. ``timeout`` is the limit of one complete call in seconds. ``connections`` is
+    the number of calls at a time; further calls wait. ``response_bytes`` is the largest size of a response, both
+    compressed and decompressed. Redirects are not followed, because the secrets of the request would be sent to their
+    target. Cookies are not kept. Proxies of the environment are used, except for this machine.
+
+    Each connection has a client of its own: a pool of httpx searches all its connections several times for each call,
+    which takes more CPU than the call itself.
     """
 
     def __init__(
@@ -141,55 +128,54 @@ class HttpClient:
         timeout: float,
         connections: int = 1,
         response_bytes: int = RESPONSE_BYTES,
-        transport: Transport = "aiohttp",
     ) -> None:
         self._timeout = timeout
         self._response_bytes = response_bytes
-        connect_seconds = min(timeout, _CONNECT_SECONDS)
-        use_proxy = url.host not in _LOOPBACK
-        request_headers = {"Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING} | dict(headers)
-        if transport == "aiohttp" and CAN_SEND_ONCE:
-            carrier = AiohttpTransport(
-                connections=connections,
-                connect_seconds=connect_seconds,
-                keep_alive=_KEEP_ALIVE_SECONDS,
-                use_proxy=use_proxy,
-            )
-            self._client = _CookielessClient(headers=request_headers, transport=carrier)
-        else:
-            self._client = _CookielessClient(
-                headers=request_headers,
-                timeout=httpx.Timeout(None, connect=connect_seconds),
-                limits=httpx.Limits(max_keepalive_connections=connections, keepalive_expiry=_KEEP_ALIVE_SECONDS),
-                verify=_certificates(),
-                trust_env=use_proxy,
-            )
+        self._free = asyncio.Semaphore(connections)
+        self._idle: list[httpx.AsyncClient] = []
+        self._opened = partial(
+            _CookielessClient,
+            headers={"Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING} | dict(headers),
+            timeout=httpx.Timeout(None, connect=min(timeout, _CONNECT_SECONDS)),
+            limits=httpx.Limits(max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+            verify=_certificates(),
+            trust_env=url.host not in _LOOPBACK,
+        )
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        while self._idle:
+            await self._idle.pop().aclose()
 
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> HttpResponse:
         """Send a request without retries. Return its response, of any status. Raises ``HttpError``."""
-        called = _is_calling.set(True)
-        try:
-            outcome = await self._outcome(method, url, headers, content)
-        finally:
-            _is_calling.reset(called)
+        async with self._free:
+            client = self._idle.pop() if self._idle else self._opened()
+            called = _is_calling.set(True)
+            try:
+                outcome = await self._outcome(client, method, url, headers, content)
+            finally:
+                _is_calling.reset(called)
+                self._idle.append(client)
         if isinstance(outcome, HttpError):
             raise outcome  # outside of the handler: httpx's error holds the request and its secrets
         return outcome
 
     async def _outcome(
-        self, method: str, url: str, headers: Mapping[str, str] | None, content: bytes | None
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        content: bytes | None,
     ) -> HttpResponse | HttpError:
         head: HttpResponse | None = None
         try:
             async with (
                 asyncio.timeout(self._timeout),
-                self._client.stream(method, url, headers=headers, content=content) as response,
+                client.stream(method, url, headers=headers, content=content) as response,
             ):
                 head = HttpResponse(response.status_code, dict(response.headers.multi_items()), b"")
                 encoding = head.headers.get("content-encoding", "")
@@ -287,76 +273,6 @@ def _megabytes(limit: int) -> str:
     return f"{limit / MEGABYTE:,.6f}".rstrip("0").rstrip(".")
 
 
-class AiohttpTransport(httpx.AsyncBaseTransport):
-    """Sends requests through one pool of connections, for one event loop.
-
-    ``keep_alive`` is the number of seconds for which an idle connection is kept. ``use_proxy`` uses the proxies of the
-    environment.
-    """
-
-    def __init__(self, *, connections: int, connect_seconds: float, keep_alive: float, use_proxy: bool) -> None:
-        self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
-        self._keep_alive = keep_alive
-        self._use_proxy = use_proxy
-        self._session: aiohttp.ClientSession | None = None
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request once and return the response with its body unread. Raises ``httpx.TransportError``."""
-        if self._session is None:
-            self._session = self._opened()
-        url = request.url.copy_with(userinfo=b"") if request.url.userinfo else request.url  # httpx made a header of it
-        try:
-            response = await self._session.request(
-                request.method,
-                URL(str(url), encoded=True),
-                data=await request.aread() or None,
-                headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientError, OSError) as error:
-            raise _httpx_error(error) from None
-        return httpx.Response(response.status, headers=response.raw_headers, stream=_Body(response))
-
-    async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    def _opened(self) -> aiohttp.ClientSession:
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=self._keep_alive),
-            timeout=self._timeout,
-            auto_decompress=False,  # aiohttp's decompression has no limit
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=self._use_proxy,
-        )
-        # aiohttp repeats a GET when a kept connection breaks: the call would be paid twice without our knowledge.
-        session._retry_connection = False
-        return session
-
-
-class _Body(httpx.AsyncByteStream):
-    """Body of a response as a stream of bytes, in the chunks in which they arrive."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
-        except (aiohttp.ClientError, OSError) as error:
-            raise _httpx_error(error) from None
-
-    async def aclose(self) -> None:
-        self._response.release()  # closes the connection where the body was not read to its end
-
-
-def _httpx_error(error: Exception) -> httpx.TransportError:
-    kind = next((ours for theirs, ours in _ERRORS if isinstance(error, theirs)), httpx.ReadError)
-    return kind(str(error) or type(error).__name__)
-
-
 def retry_after(text: str | None) -> float | None:
     """Return the wait of a header ``Retry-After`` (seconds or an HTTP date) in seconds; None if it cannot be read."""
     if text is None:
@@ -371,12 +287,8 @@ def retry_after(text: str | None) -> float | None:
 
 
 def header_number(text: str) -> float | None:
-    """Return the number that a header has; None if it has none, or not a finite one."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if isfinite(number) else None
+    """Return the number that a header has; None for other text."""
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def log_retries() -> None:

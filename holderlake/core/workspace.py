@@ -24,7 +24,6 @@ from holderlake.core.parts import parts
 from holderlake.core.provider.client import CallOptions, ProviderClient
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.ledger.restore import copy_home, restore_if_older
 from holderlake.core.provider.plan_limits import PlanLimits
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.storage.postgresql import Postgres
@@ -195,9 +194,8 @@ class Workspace:
             renewal_day=budget.renewal_day,
             now=self.now,
         )
-        if self.settings.state.url is not None:
-            copy_home(ledger, self.settings.ledger)
-        restore_if_older(ledger, self.archive)
+        for ledger_opened in parts("ledger_opened"):
+            ledger_opened(ledger, self.archive, self.settings)
         return ledger
 
     def _spending(self) -> CreditLedger | None:
@@ -262,7 +260,6 @@ class Workspace:
                 provider_settings.rate_window_seconds,
                 provider_settings.charged_repeats,
                 round(provider_settings.answer_megabytes * MEGABYTE),
-                self.settings.http_transport,
             ),
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:

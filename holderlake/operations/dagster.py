@@ -43,11 +43,11 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import alert_checks
 from holderlake.operations.alerts.delivery import deliver_alerts
 from holderlake.operations.alerts.destinations import destinations_of
-from holderlake.operations.healing.notices import notices_sensor
 from holderlake.operations.backfill.job import backfill_job, paused_sensor, plan_job
 from holderlake.operations.follow.job import FOLLOW, follow_job, followers_sensor
 from holderlake.operations.healing.dead_runs import dead_runs_sensor
 from holderlake.operations.healing.expected import record_transfers_tick
+from holderlake.operations.healing.notices import notices_sensor
 from holderlake.operations.healing.sensors import healing_sensors
 from holderlake.operations.history.history import expired_runs
 from holderlake.operations.maintenance.retention import delete_expired, expired

@@ -9,26 +9,30 @@ from __future__ import annotations
 import io
 import json
 import logging
-import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import date, datetime
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from holderlake.core.contract import exact_json
 from holderlake.core.contract.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LINE_SECONDS = 5.0
+"""Seconds between two lines of progress where no bar is shown."""
 _PIPED_WIDTH = 500
 """Characters in a line of output to a pipe or a file. The number is large, so that lines are hardly ever wrapped."""
 
@@ -80,17 +84,14 @@ def as_json(value: Any, one_line: bool = False) -> None:
 
     ``one_line`` is for a command that prints a value after the other; each is written at once.
     """
-    out.file.write(_json(value, None if one_line else 2) + "\n")
+    out.file.write(_json(value, 0 if one_line else 2) + "\n")
     if one_line:
         out.file.flush()
 
 
-def _json(value: Any, indent: int | None = 2) -> str:
-    try:
-        text = json.dumps(value, default=_plain, indent=indent, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(value), default=_plain, indent=indent, ensure_ascii=False)
-    return _escaped(text)
+def _json(value: Any, indent: int = 2) -> str:
+    raw = exact_json.encode(value, "text")
+    return _escaped(msgspec.json.format(raw, indent=indent).decode())
 
 
 def as_json_list(batches: Iterable[Sequence[Any]]) -> None:
@@ -168,7 +169,28 @@ def progress(text: str, total: int | None) -> Iterator[Progress]:
     )
     with _own_standard_error(), Progress(*columns, console=err, transient=not err.is_terminal, expand=True) as bar:
         bar.add_task(text, total=total, note="")
-        yield bar
+        with nullcontext() if err.is_terminal else _progress_lines(bar):
+            yield bar
+
+
+@contextmanager
+def _progress_lines(bar: Progress) -> Iterator[None]:
+    """Print the progress as a line every few seconds while the ``with`` block runs: files and pipes show no bar."""
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.wait(_LINE_SECONDS):
+            for task in bar.tasks:
+                of = "" if task.total is None else f" of {task.total:,.0f}"
+                err.print(f"{task.description}: {task.completed:,.0f}{of} {task.fields['note']}".rstrip())
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporter.join()
 
 
 @contextmanager
@@ -201,7 +223,7 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     is_nested = isinstance(value, list | tuple | dict)
-    return printable(json.dumps(value, default=_plain, ensure_ascii=False) if is_nested else str(value))
+    return printable(exact_json.encode(value, "text").decode() if is_nested else str(value))
 
 
 def _escaped(text: str) -> str:
@@ -215,20 +237,3 @@ def _escaped(text: str) -> str:
 
 def _escape(letter: str) -> str:
     return f"\\u{ord(letter):04x}" if letter.isascii() else json.dumps(letter)[1:-1]
-
-
-def _finite(value: Any) -> Any:
-    """Return a value in which NaN and infinity, which JSON does not have, are text."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return dict(value)
-    return str(value)

@@ -4,8 +4,8 @@ Main modules: ``app`` (assembles routes and middleware), ``run`` (starts the ser
 ``errors`` (error answers). Main packages: ``api`` (routes and answers), ``billing`` (keys and credits), ``middleware``
 (rate and body limits), ``output`` (encoding), ``observability`` (log and metrics) and ``runtime`` (server processes).
 
-``engine`` decides the contents of an answer, ``contract`` its shape and price. ``embedded`` is the pipeline's provider in
-its own process.
+``engine`` decides the contents of an answer, ``contract`` its shape and price. ``embedded`` is the pipeline's provider
+in its own process.
 
 This room may import the core, the engine, sources, analysis and the presentation. Operations and the command line
 import it.

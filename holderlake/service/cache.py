@@ -20,8 +20,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from holderlake.core.contract.extra_requests import RulesRequest
-from holderlake.core.contract.requests import Request, TokenRequest
+from holderlake.core.contract.requests import Request, RulesRequest, TokenRequest
 from holderlake.engine.store.store import Store
 from holderlake.service.output.formats import Format
 

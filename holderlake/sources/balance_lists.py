@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -23,67 +23,22 @@ from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCE
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Key
 from holderlake.sources.files import columns
+from holderlake.sources.files.formats import FORMATS_TABLE, STANDARDS
 from holderlake.sources.files.layouts import DECIMALS
-from holderlake.sources.files.mapping import ColumnMap
+from holderlake.sources.files.mapping import ColumnMap, check_columns, parse_map
 from holderlake.sources.files.values import without_separators
 from holderlake.sources.notices import are_rounded
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import RawTable, nested_column, read_raw, rejected_rows
+from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows
 
-_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "chain": (),
-    "token_address": (
-        *("token", "contract_address", "contract", "mint", "token.address", "info.mint", "denom", "coins.denom"),
-        "currency_smart_contract",
-    ),
-    "address": (
-        *("owner", "owner_address", "token_owner", "owner_of", "info.owner", "owner.hash", "owner.address"),
-        *(
-            "holder",
-            "holder_address",
-            "token_holder",
-            "token_holder_address",
-            "holder.address",
-            "wallet",
-            "wallet_address",
-        ),
-        *(
-            "address",
-            "address.hash",
-            "balance_address",
-            "account",
-            "account_address",
-            "account.id",
-            "account.address",
-            "user",
-        ),
-        *("user_address", "token_account", "token_account_address", "associated_token_account", "ata", "pubkey"),
-        "key",
-    ),
-    "balance": (
-        *("balance_raw", "raw_balance", "amount_raw", "raw_amount", "balance", "amount", "value", "quantity"),
-        *("token_amount.amount", "balance.amount", "balance_amount", "coins.amount", "token_balances.balance"),
-        *("token_balance", "token_holder_quantity", "tokens"),
-    ),
-    "block_number": ("block", "number"),
-    "block_time": ("block_timestamp", "timestamp", "time"),
-    "token_id": ("item", "token_balances.token_id"),
-    "token_standard": ("standard",),
-    DECIMALS: (),
-}
-"""Our columns, and the other names under which a file may have each column, the best first.
+_NAMES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["balances"]
+_OURS: Final = (*_NAMES, DECIMALS)
+"""Our columns. A list with raw balances may state decimals, too, so that only the user names the column of
+``decimals``."""
+_HOLDERS: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["holders"]
 
-Case, spaces, hyphens and underscores make no difference. A name may also be the end of a dotted one. The owner of a
-token account is better than the account, and a raw balance is better than one in token units.
-"""
-_GIVEN_ONLY: Final = frozenset({DECIMALS})
-"""Columns that only ``--map`` and ``--set`` name: a list with raw balances may state decimals, too."""
-_OWNERS: Final = _NAMES["address"][:7]
-_ACCOUNTS: Final = ("address", *_NAMES["address"][-6:], "account")
-
-_MOST_LISTED: Final = 30
+_OUR_STANDARDS: Final = ("erc20", "erc721", "erc1155", "native")
 _MOST_NAMED: Final = 8
-_STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 _ACCOUNT_NAMES: Final = re.compile(r"(.*token)?[ _]?account([ _]?address)?|ata|pubkey", re.IGNORECASE)
 _OF_LARGEST_ACCOUNTS: Final = re.compile(r"ui[ _]?amount([ _]?string)?", re.IGNORECASE)
 _LARGEST_ACCOUNTS: Final = 20
@@ -158,10 +113,14 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
         OPENING_BALANCES,
     )
     decimals = {}
-    if DECIMALS in raw.columns:
-        texts = pa.chunked_array([raw.table[DECIMALS].cast(pa.string()).combine_chunks()])
+    stated = raw.first_of(DECIMALS, "token_decimals")
+    if stated:
+        texts = pa.chunked_array([raw.table[stated].cast(pa.string()).combine_chunks()])
         decimals = columns.decimals_by_token(balances["chain"], balances["token_address"], texts)
-    doubts = list(notices(file_rows, theirs.get("address", "address"), theirs.get("balance"), balances))
+    doubts = [
+        *file_rows.notices,
+        *notices(file_rows, theirs.get("address", "address"), theirs.get("balance"), balances),
+    ]
     account = _account_column(file_rows, theirs)
     if account is not None and token_ids.null_count == rows:
         summed = _by_owner(balances, file_rows.table.column(account).to_pylist())
@@ -175,37 +134,21 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
     return BalanceList(balances, doubts, decimals)
 
 
-def balance_map(pairs: list[str], constants: list[str]) -> ColumnMap:
+def balance_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
     """Return the column map from texts ``OURS=THEIRS`` (``pairs``) and ``OURS=VALUE`` (``constants``).
 
     Raises ``BadSource`` for other texts.
     """
-    maps = []
-    kinds = ((pairs, "OURS=THEIRS, for example balance=amount"), (constants, "OURS=VALUE, for example decimals=18"))
-    for texts, example in kinds:
-        entries = {}
-        for text in texts:
-            ours, equals, value = (part.strip() for part in text.partition("="))
-            if not equals or not value or ours not in _NAMES:
-                raise BadSource(f"invalid column map {text!r}; write {example}. Our columns are {', '.join(_NAMES)}")
-            entries[ours] = value
-        maps.append(entries)
-    twice = sorted(maps[0].keys() & maps[1].keys())
-    if twice:
-        raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
-    return ColumnMap(*maps)
+    return parse_map(pairs, constants, _OURS)
 
 
 def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
     """Return the file's column for each of our columns that the file has."""
     mapped, constants = options.column_map.columns, options.column_map.constants
-    for ours, name in mapped.items():
-        if name not in raw.columns:
-            listed = ", ".join(raw.columns)
-            raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {listed}")
+    check_columns(raw, options.column_map)
     theirs = dict(mapped)
     for ours, synonyms in _NAMES.items():
-        if ours in theirs or ours in constants or ours in _GIVEN_ONLY:
+        if ours in theirs or ours in constants:
             continue
         candidates = _candidates(raw, synonyms if ours in synonyms else (ours, *synonyms))
         candidates = [name for name in candidates if name not in mapped.values()]
@@ -216,7 +159,7 @@ def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
     return theirs
 
 
-def _candidates(raw: RawTable, names: tuple[str, ...]) -> list[str]:
+def _candidates(raw: RawTable, names: Sequence[str]) -> list[str]:
     """Return the file's columns that are named like one of ``names``, in the order of these."""
     plain = {name: _plain_name(name) for name in raw.columns}
     return [
@@ -252,13 +195,13 @@ def _renamed(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) 
     ):
         is_item = ours == "balance" and "token_id" in {*theirs, *constants}
         if ours not in {*theirs, *constants} and not is_item:
-            raise raw.bad(f"there is no column {ours}; {_remedy(raw, ours, hint, theirs, options)}. {_listed(raw)}")
+            remedy = _remedy(raw, ours, hint, theirs, options)
+            raise raw.bad(f"there is no column {ours}; {remedy}. The file has {listed(raw.columns)}")
     if "token_address" in theirs and "token_address" in constants:
         _refuse_several_tokens(raw, theirs["token_address"])
     arrays = {ours: raw.table.column(name) for ours, name in theirs.items()}
-    return raw.over(
-        pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
-    )
+    table = pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
+    return replace(raw, table=table, theirs=theirs)
 
 
 def _remedy(raw: RawTable, ours: str, hint: str, theirs: Mapping[str, str], options: BalanceOptions) -> str:
@@ -286,17 +229,12 @@ def _refuse_several_tokens(raw: RawTable, column: str) -> None:
         )
 
 
-def _listed(raw: RawTable) -> str:
-    names = ", ".join(raw.columns[:_MOST_LISTED]) + (", …" if len(raw.columns) > _MOST_LISTED else "")
-    return f"The file has {names}"
-
-
 def _account_column(raw: RawTable, theirs: Mapping[str, str]) -> str | None:
     """Return the file's column with token accounts, if another column has their owners; None otherwise."""
     address = theirs.get("address")
-    if address not in _candidates(raw, _OWNERS):
+    if address not in _candidates(raw, _HOLDERS["owners"]):
         return None
-    return next((name for name in _candidates(raw, _ACCOUNTS) if name not in theirs.values()), None)
+    return next((name for name in _candidates(raw, _HOLDERS["accounts"]) if name not in theirs.values()), None)
 
 
 def _by_owner(balances: pa.Table, accounts: list[str | None]) -> pa.Table:
@@ -368,11 +306,11 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
 
 
 def _standards(raw: RawTable, constant: str | None) -> pa.Array:
-    if constant is not None and constant not in _STANDARDS:
-        raise BadSource(f"{constant!r} is not a token standard; write one of {', '.join(_STANDARDS)}")
+    if constant is not None and constant not in _OUR_STANDARDS:
+        raise BadSource(f"{constant!r} is not a token standard; write one of {', '.join(_OUR_STANDARDS)}")
     if constant is not None or "token_standard" not in raw.columns:
         return pa.repeat(pa.scalar(constant, pa.string()), raw.table.num_rows)
-    return columns.choices(raw, "token_standard", _STANDARDS)
+    return columns.choices(raw, "token_standard", STANDARDS)
 
 
 def notices(raw: RawTable, address_column: str, balance_column: str | None, balances: pa.Table) -> Iterator[str]:

@@ -14,31 +14,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import pyarrow as pa
 
-from holderlake.core.contract.chains.addresses import is_any_address
+from holderlake.core.contract.chains.addresses import is_any_address, shown
 from holderlake.core.contract.text import printable
+from holderlake.engine.errors import BadSource
+from holderlake.sources.envelopes import LISTS, WRAPPERS, Pages, error_in, is_by_address, is_page, lists_in
 from holderlake.sources.problems import bad_source
 
-_ENVELOPES: Final = frozenset(
-    {"result", "results", "data", "items", "records", "rows", "list", "transfers", "token_transfers", "logs"}
-    | {"jetton_transfers", "operations", "activity"}
-)
-"""Keys under which answers of APIs have lists of rows. Other keys count only if the file is a single JSON object."""
-_WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
-"""Keys of ``_ENVELOPES`` that are never columns of a row.
-
-If a file has several lines, each line may be an API's answer with its rows under such a key.
-"""
-_DEEPEST: Final = 6
 _NUMBER_KEYS: Final = frozenset({"$numberLong", "$numberInt", "$numberDecimal", "$bigint"})
-_FEWEST_KEYS: Final = 2
-"""An object with fewer addresses as keys is no list of rows."""
-_TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
+TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
 _BATCH: Final = 1 << 14
 _PIECE: Final = 1 << 20
 _LONGEST_WORD: Final = 16
@@ -46,13 +36,13 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _BROKEN: Final = object()
 
 
-def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Table:
-    """Return the rows as a table of text columns.
+def read_json(path: Path, stream: TextIO, rows_at: str | None = None, pages: Pages | None = None) -> pa.Table:
+    """Return the rows as a table of text columns. What the file says about further pages is added to ``pages``.
 
     ``rows_at`` is the dotted path to the list of rows. It is needed if there are several lists, or if each row contains
     a list. Raises ``BadSource`` for incomplete JSON or for JSON without rows.
     """
-    rows, parts, count = _rows(path, stream, rows_at), [pa.table({})], 0
+    rows, parts, count = _rows(path, stream, rows_at, pages or Pages()), [pa.table({})], 0
     while batch := list(islice(rows, _BATCH)):
         parts.append(_table(path, batch, count))
         count += len(batch)
@@ -84,45 +74,58 @@ def _is_text(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str, str | None]]:
+def _rows(path: Path, stream: TextIO, rows_at: str | None, pages: Pages) -> Iterator[dict[str, str | None]]:
     steps = tuple(rows_at.split(".")) if rows_at else ()
-    for line, document, is_alone in _documents(path, stream):
-        for record in _records(path, line, document, steps, is_alone):
+    for document in _documents(path, stream):
+        for record in _records(document, steps, pages):
             pairs = list(_flat("", record))
             row = dict(pairs)
             if len(row) < len(pairs):
-                raise bad_source(path, f"{repetition(pairs)}; remove the repetition", line=line)
+                raise document.bad(f"{repetition(pairs)}; remove the repetition")
             yield row
 
 
-def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
-    """Yield for each JSON document of a file: its line (None if unknown), the document, and True if it is the only
-    one."""
+@dataclass(frozen=True)
+class _Document:
+    """A JSON document of a file, in its line or as its page (numbers from 1). ``is_alone``: it has rows of its own."""
+
+    path: Path
+    value: Any
+    is_alone: bool
+    line: int | None = None
+    page: int | None = None
+
+    def bad(self, reason: str) -> BadSource:
+        return bad_source(self.path, reason, line=self.line, page=self.page)
+
+
+def _documents(path: Path, stream: TextIO) -> Iterator[_Document]:
     head = stream.read(_PIECE)
     if head.lstrip("\ufeff \t\r\n").startswith("["):
         elements = _Elements(path, head.lstrip("\ufeff \t\r\n")[1:], stream)
-        yield from ((None, [element], True) for element in elements)
+        are_pages = False
+        for page, element in enumerate(elements, start=1):
+            are_pages = are_pages or is_page(element)
+            if are_pages or (isinstance(element, dict) and error_in(element, is_alone=False)):
+                yield _Document(path, element, is_alone=True, page=page)
+            else:
+                yield _Document(path, [element], is_alone=True)
         head = elements.text
         if not (head := head.lstrip() or stream.read(_PIECE).lstrip()):
             return
     texts = _lines(head, stream)
     lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
     line, first_line = next(lines, (1, ""))
-    document = _loaded(first_line)
-    if isinstance(document, RepeatedKey):
-        raise bad_source(path, f"{document}; remove the repetition", line=line)
-    if document is _BROKEN:
-        whole_text = first_line + "".join(texts)
-        yield None, _whole_document(path, line, whole_text), True
+    value = _loaded(first_line)
+    if isinstance(value, RepeatedKey):
+        raise bad_source(path, f"{value}; remove the repetition", line=line)
+    if value is _BROKEN:
+        yield _Document(path, _whole_document(path, line, first_line + "".join(texts)), is_alone=True)
         return
     following = next(lines, None)
-    yield line, document, following is None
-    if following is None:
-        return
-    line, text = following
-    yield line, _line(path, line, text), False
-    for line, text in lines:
-        yield line, _line(path, line, text), False
+    yield _Document(path, value, following is None, line)
+    for line, text in [following, *lines] if following else ():
+        yield _Document(path, _line(path, line, text), False, line)
 
 
 class _Elements:
@@ -170,7 +173,7 @@ class _Elements:
             except RepeatedKey as error:
                 raise bad_source(self._path, f"{error}; remove the repetition") from None
             except RecursionError:
-                raise bad_source(self._path, _TOO_DEEP) from None
+                raise bad_source(self._path, TOO_DEEP) from None
             except json.JSONDecodeError as error:
                 # the error is where the piece ends, or in a text that the piece cuts
                 is_cut = len(self.text) - error.pos < _LONGEST_WORD or error.msg.startswith("Unterminated")
@@ -207,7 +210,7 @@ def _whole_document(path: Path, line: int, text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except RecursionError:
-        raise bad_source(path, _TOO_DEEP) from None
+        raise bad_source(path, TOO_DEEP) from None
     except RepeatedKey as error:
         raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:
@@ -247,52 +250,44 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
-def _records(
-    path: Path, line: int | None, document: Any, steps: tuple[str, ...], is_alone: bool
-) -> Iterator[Mapping[str, Any]]:
+def _records(document: _Document, steps: tuple[str, ...], pages: Pages) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a document. ``steps`` is the path to the rows, key by key. It may begin at the document or at
     its only list of rows.
 
     If the path leads through a list, the row that contains the list is repeated for each of its elements.
     """
-    if isinstance(document, dict) and (not steps or (is_alone and steps[0] not in document)):
-        rows_at = _steps_to_rows(path, document, is_alone)
-        steps = (*rows_at, *steps) if rows_at or _is_by_address(document) else steps
-    found, rest = document, list(steps)
-    while rest and isinstance(found, dict) and (is_alone or rest[0].lower() in _WRAPPERS):
-        if _is_by_address(found) and rest[0] not in found:
+    answer, is_alone = document.value, document.is_alone
+    if isinstance(answer, dict):
+        error = error_in(answer, is_alone)
+        if error:
+            raise document.bad(f"an API's error instead of rows: {error}; fetch it again")
+        if not steps or (is_alone and steps[0] not in answer):
+            rows_at = _steps_to_rows(document)
+            steps = (*rows_at, *steps) if rows_at or is_by_address(answer) else steps
+    found, rest = answer, list(steps)
+    while rest and isinstance(found, dict) and (is_alone or rest[0].lower() in WRAPPERS):
+        if is_by_address(found) and rest[0] not in found:
             break
         step = rest.pop(0)
         if step not in found:
             seen = printable(", ".join(found)) or "nothing"
-            raise bad_source(
-                path, f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {seen}", line=line
-            )
+            raise document.bad(f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {seen}")
         found = found[step]
-    if found is None:
-        return
-    rows = _entries(found) if isinstance(found, dict) else found
+    rows = _entries(found) if isinstance(found, dict) else [] if found is None else found
     if not isinstance(rows, list) or not all(map(_is_row, rows)):
-        raise bad_source(path, "not a JSON object; write one object on each line, or a list of objects", line=line)
+        raise document.bad("not a JSON object; write one object on each line, or a list of objects")
+    count = 0
     for row in rows:
-        yield from _exploded(path, _named(row), rest)
-
-
-def _is_by_address(document: Mapping[str, Any]) -> bool:
-    """Return whether an object is a list of rows whose keys are addresses, for example of holders.
-
-    A value with a list of objects shows that the key's rows are in that list.
-    """
-    return (
-        len(document) >= _FEWEST_KEYS
-        and all(map(is_any_address, document))
-        and not any(count for value in document.values() if isinstance(value, dict) for _, count in _lists(value, ()))
-    )
+        for record in _exploded(document, _named(row), rest):
+            count += 1
+            yield record
+    if isinstance(answer, dict) and steps:
+        pages.add(answer, steps, count)
 
 
 def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the rows of an object: its entries if its keys are addresses, else the object itself."""
-    if not _is_by_address(document):
+    if not is_by_address(document):
         return [document]
     return [
         {"key": key, **value} if isinstance(value, dict) else {"key": key, "value": value}
@@ -309,7 +304,7 @@ def _named(row: Any) -> Mapping[str, Any]:
     return row if isinstance(row, dict) else {f"column{number}": cell for number, cell in enumerate(row, start=1)}
 
 
-def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[Mapping[str, Any]]:
+def _exploded(document: _Document, row: Mapping[str, Any], steps: list[str]) -> Iterator[Mapping[str, Any]]:
     if not steps:
         yield row
         return
@@ -322,45 +317,27 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
         return
     for element in elements:
         if not isinstance(element, dict):
-            raise bad_source(
-                path, f"--rows: the values of {steps[0]} are not objects; name a key with a list of objects"
+            raise document.bad(
+                f"--rows: {steps[0]} has {shown(element)}, which is no object; name a key with a list of objects"
             )
-        for found in _exploded(path, element, steps[1:]):
+        for found in _exploded(document, element, steps[1:]):
             yield {**row, steps[0]: found}
 
 
-def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> tuple[str, ...]:
-    """Return the path to the only list of rows in an API's answer; empty if the document itself is a row.
-
-    Raises ``BadSource`` if the answer is an error.
-    """
-    if document.get("error") or (str(document.get("status")) == "0" and isinstance(document.get("result"), str)):
-        reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
-        raise bad_source(path, f"the file has an API's error instead of rows: {reason}; fetch the file again")
-    lists = list(_lists(document, ()))
-    found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
-    if not found and is_alone:
+def _steps_to_rows(document: _Document) -> tuple[str, ...]:
+    """Return the path to the only list of rows in an API's answer; empty if the document itself is a row."""
+    lists = list(lists_in(document.value))
+    found = [steps for steps, _ in lists if not LISTS.isdisjoint(step.lower() for step in steps)]
+    if not found and document.is_alone:
         found = [steps for steps, rows in lists if rows]
     filled = {steps for steps, rows in lists if rows}
     found = [steps for steps in found if steps in filled] or found[:1]
     if len(found) > 1:
         choices = " or ".join(f"--rows {printable('.'.join(steps))}" for steps in found)
-        raise bad_source(path, f"the file has more than one list of rows; choose one with {choices}")
-    if not found and "jsonrpc" in document and isinstance(document.get("result"), dict):
+        raise document.bad(f"the file has more than one list of rows; choose one with {choices}")
+    if not found and "jsonrpc" in document.value and isinstance(document.value.get("result"), dict):
         return ("result",)
     return found[0] if found else ()
-
-
-def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield each list of objects or arrays, and each object by address, that is not inside another one: the path to it,
-    and its length."""
-    for name, value in document.items():
-        steps = (*above, name)
-        is_list = isinstance(value, list) and all(isinstance(row, dict | list) for row in value)
-        if is_list or (isinstance(value, dict) and _is_by_address(value)):
-            yield steps, len(value)
-        elif isinstance(value, dict) and len(steps) < _DEEPEST:
-            yield from _lists(value, steps)
 
 
 def _flat(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:

@@ -13,6 +13,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from holderlake.sources.files.formats import FORMATS_TABLE
+
 
 @dataclass(frozen=True)
 class Kinds:
@@ -77,31 +79,10 @@ def _owners(*spellings: str) -> dict[str, str]:
     return {_squeezed(spelling): line.split()[0] for line in spellings for spelling in line.split()}
 
 
-EXCHANGES: Final = _owners(
-    *("abcc", "aprobit", "ascendex bitmax", "azbit", "bgogo", "bibox", "bigone", "biki biki.com", "bilaxy", "bingx"),
-    *("binance binance.com binancejex", "bit2c", "bitfinex", "bitflyer", "bitget", "bithumb", "bitkub", "bitmart"),
-    *("bitmex", "bitpanda", "bitrue", "bitso", "bitstamp", "bittrex", "bitvavo", "btcturk", "btse", "bybit"),
-    *("bitzlato", "cobinhood", "coinbase", "coinbene", "coindcx", "coinex", "coinfield", "coinhako", "coinmetro"),
-    *("coinone", "coinsquare", "coinw", "coss-io", "crex24", "crypto-com", "cryptopia", "deribit", "digifinex"),
-    *("exmo", "fixedfloat", "ftx", "gate-io gate", "gemini", "hitbtc", "hoo-com hoo", "hotbit", "htx huobi"),
-    *("indodax", "indoex", "korbit", "kraken", "kryptono", "kucoin", "kuna", "latoken", "lbank", "lcx lcx-ag"),
-    *("liquid", "livecoin", "luno", "maskex", "mercatox", "mexc mexc.com mxc", "okx okex", "paribu", "phemex"),
-    *("poloniex", "probit", "quadrigacx", "remitano", "resfinex", "southxchange", "swissborg", "tidex", "tokocrypto"),
-    *("topbtc", "trade-io", "upbit", "uphold uphold.com", "whitebit", "wazirx", "xt-com xt", "yobit", "yunbi"),
-    *("zb-com zb",),
-)
-VENUES: Final = _owners(
-    *("0x 0x-protocol", "1inch 1inch-network", "aerodrome", "airswap", "apeswap", "balancer", "bancor bancor-network"),
-    *("biswap", "bscswap", "burgerswap", "camelot", "cow-protocol", "curve-fi curve curve-finance", "dex-ag"),
-    *("dutchx", "ddex", "kyberswap kyber", "mdex", "mooniswap", "orca", "pancakeswap", "paraswap", "quickswap"),
-    *("raydium", "saddle-finance", "shibaswap", "solidly", "sudoswap", "sushiswap", "swipeswap", "thorswap"),
-    *("tokenlon", "trader-joe", "ubeswap", "uniswap uniswap-protocol", "velodrome"),
-)
-"""Decentralised exchanges all of whose addresses count as contracts, by spelling.
-
-An exchange with an order book (IDEX) has wallets too, so it is not listed. Its addresses count only with the tag
-``dex``; four of five addresses with this tag are contracts.
-"""
+_TABLE: Final = FORMATS_TABLE["labels"]
+EXCHANGES: Final = _owners(*_TABLE["exchanges"])
+VENUES: Final = _owners(*_TABLE["venues"])
+"""Decentralised exchanges, by spelling."""
 
 _BRAND_SUFFIX: Final = re.compile(
     r"(?:\s+(?:us|prime|hot|cold|warm|old|deposit|withdrawal|reserves?|wallets?|exchange|funder|address|migration"
@@ -132,15 +113,5 @@ _CONTRACT_WORDS: Final = re.compile(
     r"|bridge|paymaster|multicall|burn address|zero address|dead address)\b|^null(?: address)?:",
     re.IGNORECASE,
 )
-_WALLET_TAGS: Final = frozenset(
-    {"balancer-vested-shareholders", "contract-deployer", "donate", "gitcoin-grants", "mining", "multisig-owner"}
-)
-_CONTRACT_TAGS: Final = frozenset(
-    {
-        *("aave", "alchemix-finance", "bancor", "binance-pegged", "bridge", "bridged-token", "bscswap", "burgerswap"),
-        *("burn", "curve-fi", "deprecated", "factory-contract", "kyberswap", "logic-contract", "mcdex", "mev-bot"),
-        *("multisig", "old-contract", "parity-bug", "proxy-contract", "set-protocol", "smart-contract", "stablecoin"),
-        *("sushiswap", "synthetix", "system-contract", "token-contract", "tornado-cash", "vaults"),
-    }
-)
-"""Tags whose addresses are contracts in at least 97 of 100 cases. Addresses with a wallet's name were not counted."""
+_WALLET_TAGS: Final = frozenset(_TABLE["wallet_tags"])
+_CONTRACT_TAGS: Final = frozenset(_TABLE["contract_tags"])

@@ -26,10 +26,11 @@ from holderlake.core.contract.chains.addresses import parse_address, parse_unpla
 from holderlake.core.contract.times import parse_end, parse_when, to_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
-from holderlake.sources.json_rows import RepeatedKey, unambiguous_object
+from holderlake.sources.envelopes import error_in
+from holderlake.sources.json_rows import TOO_DEEP, RepeatedKey, unambiguous_object
 from holderlake.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import read_text
+from holderlake.sources.raw_rows import listed, read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40
@@ -154,8 +155,12 @@ def _read_json(path: Path, text: str) -> LabelFile:
         content = json.loads(text, object_pairs_hook=unambiguous_object)
     except RepeatedKey as error:
         raise bad_source(path, f"{error}; remove the repetition") from None
+    except RecursionError:
+        raise bad_source(path, TOO_DEEP) from None
     except ValueError:
         return _edinburgh(_json_lines(path, text))
+    if isinstance(content, dict) and (answer_error := error_in(content, is_alone=True)):
+        raise bad_source(path, f"an API's error instead of labels: {answer_error}; fetch it again")
     if isinstance(content, dict) and {"name", "address"} <= content.keys():
         return _edinburgh([content])
     if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):
@@ -173,7 +178,7 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
             row = json.loads(line, object_pairs_hook=unambiguous_object)
         except RepeatedKey as error:
             raise bad_source(path, f"{error}; remove the repetition", row=number) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise bad_source(
                 path, f"not JSON ({error}); the file may be incomplete: fetch the file again", row=number
             ) from error
@@ -189,7 +194,7 @@ def _read_csv(path: Path, text: str) -> LabelFile:
     for needs, read in _CSV_LAYOUTS:
         if needs <= set(header):
             return read(path, header, rows)
-    raise _unknown(path, f"columns {', '.join(header)}")
+    raise _unknown(path, f"columns {listed(header)}")
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:

@@ -14,13 +14,10 @@ import pyarrow.compute as pc
 from holderlake.engine.errors import BadSource
 
 
-def bad_source(
-    path: Path, reason: str, *, column: str | None = None, row: int | None = None, line: int | None = None
-) -> BadSource:
-    """Return a ``BadSource`` with the file, the reason and, if given, the row (from 1), the line and the column."""
-    place = [f"row {row}"] if row is not None else []
-    place += [f"line {line}"] if line is not None else []
-    place += [f"column {column}"] if column is not None else []
+def bad_source(path: Path, reason: str, **places: str | int | None) -> BadSource:
+    """Return a ``BadSource`` with the file, the reason and the given places in it: ``page``, ``row``, ``line`` (from 1)
+    and ``column``."""
+    place = [f"{kind} {places[kind]}" for kind in ("page", "row", "line", "column") if places.get(kind) is not None]
     location = f"{path.name}, {', '.join(place)}" if place else path.name
     return BadSource(f"{location}: {reason}")
 

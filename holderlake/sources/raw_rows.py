@@ -13,9 +13,11 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -25,42 +27,26 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from holderlake.core.contract.chains.addresses import is_any_address, shown
+from holderlake.core.contract.text import printable
 from holderlake.engine.errors import BadSource
+from holderlake.sources.envelopes import Pages
+from holderlake.sources.files.formats import FORMATS_TABLE
 from holderlake.sources.json_rows import read_json
 from holderlake.sources.problems import Problems, Rejected, RejectedRow, bad_source
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_FOREIGN: Final = {
-    b"PK\x03\x04": "it is a ZIP archive or an Excel workbook; unpack it, or save the sheet as CSV",
-    b"BZh": "it is compressed by bzip2; unpack it, or compress it by gzip or zstd",
-    b"\xfd7zX": "it is compressed by xz; unpack it, or compress it by gzip or zstd",
-    b"Obj\x01": "it is an Avro file; export Parquet, JSON or CSV",
-    b"ARRO": "it is an Arrow file; export Parquet, JSON or CSV",
-    b"ORC": "it is an ORC file; export Parquet, JSON or CSV",
-    b"%PDF": "it is a PDF document; export Parquet, JSON or CSV",
-    b"\xd0\xcf\x11\xe0": "it is an old Excel workbook; save the sheet as CSV",
-    b"SQLi": "it is an SQLite database; export Parquet, JSON or CSV",
-    codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
-    codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
-}
-"""First bytes of files in formats that cannot be read, and the error message for each."""
-_PROGRAMS: Final = {
-    rb"(export|const|let|var|import|module\.exports|(exports|window|self|globalThis)\.\w+)\b[^,;\t|]*[=\[{'\"(]"
-    rb"|\"use strict\"|'use strict'|//|/\*|\(function|\(\s*\)\s*=>|[\w.$]+\(\s*[\[{'\"]": (
-        "it is JavaScript, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
-    ),
-    rb"<!doctype|<html|<\?xml|<svg|<table|<head|<body": (
-        "it is a web page or XML, perhaps an error instead of the export; export Parquet, JSON or CSV"
-    ),
-    rb"from \w+ import |(def|class) \w+[(:]|[a-z_]\w*\s*=\s*[\[{]": (
-        "it is a program, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
-    ),
-}
-"""Beginnings of files that are no data (regular expressions), and the error message for each."""
+_FOREIGN: Final = {bytes.fromhex(begin): reason for begin, reason in FORMATS_TABLE["foreign"].items()}
+_PROGRAMS: Final = {pattern.encode(): reason for pattern, reason in FORMATS_TABLE["programs"].values()}
 _NUMBER: Final = re.compile(r"[\"']?-?[0-9][0-9.,eE+' _-]*[\"']?")
 _DELIMITERS: Final = (",", ";", "\t", "|")
+_MOST_UNPACKED: Final = 256 << 20
+"""Bytes that each file may have unpacked. A file may have more, up to ``_MOST_RATIO`` times its packed size."""
+_MOST_RATIO: Final = 200
+_MOST_TEXT: Final = 32 << 20
+"""Bytes of a file of labels or tokens, which is in memory as a whole."""
+_ROWS_OF_BATCH: Final = 1_024
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
@@ -81,6 +67,10 @@ class RawTable:
     """Number of rows of the file that are not transfers and were left out."""
     partly_indexed: Mapping[str, int] = field(default_factory=dict)
     """Number of Transfer events with one indexed address, which can't be read, by token."""
+    theirs: Mapping[str, str] = field(default_factory=dict)
+    """The file's name of each column that was renamed, by our name. Messages name the file's column."""
+    notices: tuple[str, ...] = ()
+    """Sentences about the file that its reader must know."""
     is_evm: bool = False
     """True if only EVM chains have files of this kind. Addresses of unknown chains are then read as EVM addresses."""
 
@@ -97,7 +87,8 @@ class RawTable:
 
         The message counts the rows of the file from 1, without the header.
         """
-        return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
+        number = None if row is None else self.number(row)
+        return bad_source(self.path, reason, column=self.theirs.get(column or "", column), row=number)
 
     def number(self, row: int) -> int:
         """Return the number of a row in the file (from 1, without the header). ``row`` is a position in the table, from
@@ -118,20 +109,38 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
         return RawTable(path, _read_parquet(path))
     _refuse_programs(path)
     if not _is_json(path):
-        return RawTable(path, _read_csv(path))
+        return _without_blank_rows(RawTable(path, _read_csv(path)))
+    pages = Pages()
     with _readable(path, "JSON file"), _open_bytes(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
-        return RawTable(path, read_json(path, text, rows_at))
+        table = read_json(path, text, rows_at, pages)
+    return RawTable(path, table, notices=tuple(pages.notices(path.name)))
 
 
 def read_text(path: Path) -> str:
-    """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read."""
+    """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read, or is too long for the
+    memory."""
     _magic(path)
     with _readable(path, "text file"), _open_bytes(path) as stream:
-        return stream.read().decode("utf-8-sig")
+        text = stream.read(_MOST_TEXT + 1)
+        if len(text) > _MOST_TEXT:
+            raise bad_source(
+                path, f"the file has more than {_MOST_TEXT >> 20:,} MiB of text; split it into several files"
+            )
+        return text.decode("utf-8-sig")
+
+
+def first_text(path: Path) -> tuple[str, bool]:
+    """Return the first MiB of the decompressed file as text, and True if that is all. Raises as ``read_text``."""
+    _magic(path)
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        text = stream.read(1 << 20)
+        return text.decode("utf-8-sig", "ignore"), not stream.read(1)
 
 
 def _magic(path: Path) -> bytes:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise bad_source(path, "this is a pipe or a device; save its content to a file, and import that")
         with path.open("rb") as file:
             magic = file.read(len(_PARQUET_MAGIC))
     except IsADirectoryError:
@@ -166,11 +175,53 @@ def _first_line(error: BaseException) -> str:
 def _read_parquet(path: Path) -> pa.Table:
     # read_table would turn "name=value" folders of the path into further columns
     with _readable(path, "Parquet file"), pa.parquet.ParquetFile(path) as file:
-        table = file.read()
+        table = _bounded_table(path, file)
         table.validate(full=True)  # a damaged file may have invalid text
         table = _flattened(table)
     _refuse_repeated(path, table.column_names)
     return table
+
+
+def _bounded_table(path: Path, file: pa.parquet.ParquetFile) -> pa.Table:
+    """Return the rows of a Parquet file. Raises ``BadSource`` if they are far larger than the file."""
+    metadata = file.metadata
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    pages = sum(group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns))
+    _refuse_bomb(path, pages)
+    size, batches = 0, []
+    for batch in file.iter_batches(_ROWS_OF_BATCH):
+        size += batch.nbytes
+        _refuse_bomb(path, size)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
+def _refuse_bomb(path: Path, size: int) -> None:
+    """Raise ``BadSource`` if the content of a file (``size`` bytes) is far larger than the file itself."""
+    packed = path.stat().st_size
+    if size > max(_MOST_UNPACKED, _MOST_RATIO * packed):
+        raise bad_source(
+            path,
+            f"its {packed:,} bytes unpack to more than {_MOST_UNPACKED >> 20} MiB, {_MOST_RATIO} times as much; unpack "
+            "it and check what it has",
+        )
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a compressed file, as far as they are not far more than the file."""
+
+    def __init__(self, path: Path, stream: Any) -> None:
+        self._path, self._stream, self._size = path, stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._stream.read(len(buffer))
+        self._size += len(piece)
+        _refuse_bomb(self._path, self._size)
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def _flattened(table: pa.Table) -> pa.Table:
@@ -185,12 +236,12 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
     magic = _magic(path)
     if magic == _ZSTD_MAGIC:
         with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as unpacked:
-            yield cast(BinaryIO, unpacked)
+            yield cast(BinaryIO, io.BufferedReader(_Unpacked(path, unpacked), 1 << 20))
         return
     with path.open("rb") as file:
         if magic[:2] == _GZIP_MAGIC:
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield cast(BinaryIO, unpacked)
+                yield cast(BinaryIO, io.BufferedReader(_Unpacked(path, unpacked), 1 << 20))
         else:
             yield file
 
@@ -234,7 +285,7 @@ def _refuse_data_as_header(path: Path, names: list[str], delimiter: str) -> None
 
 
 def _refuse_repeated(path: Path, names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise bad_source(
             path, f"column {repeated[0] or 'without a name'} occurs more than once; remove the repetitions"
@@ -267,18 +318,51 @@ def _read_csv(path: Path) -> pa.Table:
         )
 
 
+def _without_blank_rows(raw: RawTable) -> RawTable:
+    """Return the file without its rows of separators alone, which spreadsheets write below a table."""
+    is_blank = pa.repeat(True, raw.table.num_rows)
+    for column in raw.table.columns:
+        if not pc.any(is_blank).as_py():
+            return raw
+        is_blank = pc.and_(is_blank, pc.equal(pc.utf8_trim_whitespace(column), "")).combine_chunks()
+    places = pc.indices_nonzero(pc.invert(is_blank))
+    return replace(raw, table=raw.table.take(places), numbers=places)
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the names of columns as a text, which is short for a file of thousands of columns."""
+    return ", ".join(printable(name)[:60] for name in islice(names, _MOST_LISTED)) + (
+        f", … ({len(names):,} columns)" if len(names) > _MOST_LISTED else ""
+    )
+
+
+_MOST_LISTED: Final = 30
+
+
+def rows_where(raw: RawTable, is_kept: pa.Array) -> RawTable:
+    """Return the file with the rows for which the mask is true. The others count as passed over."""
+    places = pc.indices_nonzero(is_kept)
+    if len(places) == raw.table.num_rows:
+        return raw
+    numbers = places if raw.numbers is None else raw.numbers.take(places)
+    passed_over = raw.passed_over + raw.table.num_rows - len(places)
+    return replace(raw, table=raw.table.take(places), numbers=numbers, passed_over=passed_over)
+
+
 def rejected_rows(raw: RawTable) -> Rejected | None:
     """Return the invalid rows of a file with their values and reasons, or None if all rows are valid."""
     if not raw.problems.reasons:
         return None
     places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()
+    found = ((place, *raw.problems.of_row(place)) for place in places)
     rows = (
         RejectedRow(
             raw.number(place),
-            *raw.problems.of_row(place),
+            raw.theirs.get(column, column),
+            reason,
             {name: _plain(raw.table[name][place].as_py()) for name in raw.columns},
         )
-        for place in places
+        for place, column, reason in found
     )
     return Rejected(raw.path, tuple(rows), raw.table.num_rows) if places else None
 

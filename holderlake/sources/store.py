@@ -15,7 +15,7 @@ from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
-from holderlake.core.warehouse.transfers import StoredTransfers
+from holderlake.core.warehouse.transfers import LABELS, StoredTransfers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,7 +121,7 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
     findings = sorted(path for path in candidates if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
-    state = (str(root.resolve()), generation, names, BALANCES.names)
+    state = (str(root.resolve()), generation, names, BALANCES.names, LABELS.names)
     version = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
     return StoredTransfers(version, files, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings)
 
@@ -163,15 +163,13 @@ def _tables(root: Path) -> dict[str, pa.Table]:
     """Return the tables tokens, labels and changes of a store, in the schemas of ``warehouse.transfers``."""
     import pyarrow as pa
 
-    from holderlake.core.warehouse.transfers import CHANGES, LABEL_PERIODS, LABELS, TOKENS
+    from holderlake.core.warehouse.transfers import CHANGES, TOKENS
     from holderlake.engine.store.store import Store
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}
         infos = store.tokens(list(histories))
-        kinds = store.marked_addresses()
-        labels_by_address = store.labels(list(kinds))
-        periods = _label_periods(store)
+        labels = _labels(store)
         numbers, first_times = store.first_changes()
     tokens = [
         (
@@ -187,33 +185,40 @@ def _tables(root: Path) -> dict[str, pa.Table]:
         for key, history in sorted(histories.items())
         if (info := infos.get(key)) and (times := (from_unix(history.first_time), from_unix(history.last_time)))
     ]
-    labels = [
-        (address, _kind(address, label), labels_by_address[address].name if address in labels_by_address else None)
-        for address, label in sorted(kinds.items())
-    ]
     return {
         "tokens": pa.Table.from_pylist([dict(zip(TOKENS.names, row, strict=True)) for row in tokens], TOKENS),
-        "labels": pa.Table.from_pylist([dict(zip(LABELS.names, row, strict=True)) for row in labels], LABELS),
-        "label_periods": pa.Table.from_pylist(periods, LABEL_PERIODS),
+        "labels": pa.Table.from_pylist(labels, LABELS),
         "changes": pa.table([numbers, pa.array(first_times, pa.int64()).cast(pa.timestamp("s"))], CHANGES),
     }
 
 
-def _label_periods(store: Store) -> list[dict[str, Any]]:
-    """Return the rows of ``label_periods``: one for each time in which an address with periods has one label."""
-    rows: dict[str, list[dict[str, Any]]] = {address: [] for address in store.addresses_with_periods()}
-    for start in [0, *store.period_starts()]:
-        labels = store.labels(list(rows), None, start)
-        for address, of_address in rows.items():
-            label = labels.get(address)
-            facts = {"address": address, "kind": _kind(address, label), "label": label.name} if label else None
-            last = of_address[-1] if of_address and of_address[-1]["valid_to"] is None else None
-            if last is None or facts is None or not facts.items() <= last.items():
-                if last is not None:
-                    last["valid_to"] = from_unix(start - 1)
-                if facts is not None:
-                    of_address.append(facts | {"valid_from": from_unix(start) if start else None, "valid_to": None})
-    return [row for of_address in rows.values() for row in of_address]
+def _labels(store: Store) -> list[dict[str, Any]]:
+    """Return the rows of ``labels``: one for each time in which an address has one label on a chain."""
+    with_periods, starts = store.addresses_with_periods(), store.period_starts()
+    rows: list[dict[str, Any]] = []
+    for chain, addresses in store.labelled_addresses().items():
+        changing = [address for address in addresses if address in with_periods]
+        of_address: dict[str, list[dict[str, Any]]] = {}
+        for start in [0, *starts]:
+            listed = changing if start else addresses
+            labels = store.labels(listed, chain, start)
+            for address in listed:
+                _extend(of_address.setdefault(address, []), chain or None, address, labels.get(address), start)
+        rows += [row for periods in of_address.values() for row in periods]
+    return rows
+
+
+def _extend(
+    periods: list[dict[str, Any]], chain: str | None, address: str, label: AddressLabel | None, start: int
+) -> None:
+    """Add the label of an address from a second on to its periods, unless it continues the last one."""
+    facts = {"chain": chain, "address": address, "kind": _kind(address, label), "label": label.name} if label else None
+    last = periods[-1] if periods and periods[-1]["valid_to"] is None else None
+    if last is None or facts is None or not facts.items() <= last.items():
+        if last is not None:
+            last["valid_to"] = from_unix(start - 1)
+        if facts is not None:
+            periods.append(facts | {"valid_from": from_unix(start) if start else None, "valid_to": None})
 
 
 def _kind(address: str, label: AddressLabel) -> str | None:

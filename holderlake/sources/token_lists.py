@@ -14,10 +14,11 @@ from holderlake.core.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, chain
 from holderlake.core.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
+from holderlake.sources.envelopes import Pages, error_in
 from holderlake.sources.files.values import whole_count
 from holderlake.sources.json_rows import repetition
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import read_text
+from holderlake.sources.raw_rows import first_text, read_text
 
 _SOLANA_MAINNET: Final = 101
 _ADDRESSES: Final = ("address", "contract_address", "contractAddress")
@@ -32,12 +33,19 @@ _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
 these."""
 
 
+_HAS_TOKENS: Final = re.compile(r'"tokens"\s*:\s*\[')
+
+
 @dataclass(frozen=True)
 class TokenList:
-    """The tokens of a file, and a sentence for each token that cannot be read, with its place and the reason."""
+    """The tokens of a file, and a sentence for each token that cannot be read, with its place and the reason.
+
+    ``notices`` are sentences about the file, for example that it is one page.
+    """
 
     tokens: list[TokenInfo]
     left_out: list[str]
+    notices: list[str]
 
 
 _REPEATED: Final = object()
@@ -60,6 +68,12 @@ def read_tokens(path: Path) -> TokenList:
         raise bad_source(path, f"not complete JSON ({error}); correct the file, or fetch it again") from error
     if isinstance(content, dict) and _REPEATED in content:
         raise bad_source(path, f"{content[_REPEATED]}; remove the repetition")
+    pages = Pages()
+    if isinstance(content, dict):
+        if answer_error := error_in(content, is_alone=True):
+            raise bad_source(path, f"an API's error instead of tokens: {answer_error}; fetch it again")
+        if isinstance(content.get("tokens"), list):
+            pages.add(content, ("tokens",), len(content["tokens"]))
     tokens: dict[tuple[str, str], TokenInfo] = {}
     left_out: list[BadSource] = []
     for number, entry in enumerate(_entries(path, content), start=1):
@@ -72,7 +86,7 @@ def read_tokens(path: Path) -> TokenList:
             tokens.setdefault((token.chain, token.address), token)
     if left_out and not tokens:
         raise left_out[0]
-    return TokenList(list(tokens.values()), list(map(str, left_out)))
+    return TokenList(list(tokens.values()), list(map(str, left_out)), list(pages.notices(path.name)))
 
 
 def _with_repeated(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
@@ -94,14 +108,15 @@ def is_token_list(path: Path) -> bool:
     """Return whether a JSON file (compressed or not) is a token list or a contract map."""
     if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
         return False
-    text = read_text(path).lstrip()
-    if text.startswith("["):
-        return _is_listed_token(text)
+    text, is_whole = first_text(path)
+    text = text.lstrip()
     if not text.startswith("{"):
-        return False
+        return text.startswith("[") and _is_listed_token(text)
+    if not is_whole:
+        return _BEGINS_AS_LIST.match(text) is not None or _HAS_TOKENS.search(text) is not None
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _BEGINS_AS_LIST.match(text) is not None
     if not isinstance(content, dict) or not content:
         return False
@@ -113,7 +128,7 @@ def _is_listed_token(text: str) -> bool:
     """Return whether the first element of a JSON array is a token and no transfer or balance."""
     try:
         first_element, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     names = {name.lower().replace("_", "") for name in first_element}
     return {"symbol", "decimals"} <= names and names.isdisjoint(_OF_ROWS)

@@ -308,9 +308,10 @@ def test_an_import_ends_with_the_command_that_leads_to_a_map(
     token = f"--chain eth --token {TOKEN}"
     assert next_command() == f"Next: holderlake init --own-data {token}  # settings for maps of your transfers"
     assert run("init", "--own-data", "--chain", "eth", "--token", TOKEN).code == 0
-    assert next_command() == "Next: holderlake ingest  # holders and maps of your transfers"
+    last = "--at 2024-06-01T22:36:59Z"
+    assert next_command() == f"Next: holderlake ingest {token} {last}  # holders and maps of your transfers"
     assert "Next:" not in run("import", "files", "etl.csv", "--chain", "eth", "--json").stdout
     (tmp_path / "holderlake.toml").write_text('[provider]\nlocal = "sample"\n')
-    assert next_command().startswith(f'Next: holderlake ingest {token}  # after you set local = "store"')
+    assert next_command().startswith(f'Next: holderlake ingest {token} {last}  # after you set local = "store"')
     monkeypatch.setenv("HOLDERLAKE_PROVIDER__URL", "https://api.example.com")
     assert next_command() == "Next: holderlake serve  # the API over your transfers"

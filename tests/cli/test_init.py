@@ -80,6 +80,8 @@ def test_an_existing_file_stays(folder: Path) -> None:
         (("--provider", URL, "--own-data"), "--provider and --own-data exclude each other"),
         (("--chain", "eth"), "give both or none"),
         (("--chain", "eth", "--token", "0x12"), "'0x12' is not an address of chain eth"),
+        (("--chain", "KELP", "--token", "eth"), "no known chain, but 'eth' is: write --chain eth --token ADDRESS"),
+        (("--chain", "etherem", "--token", TOKEN), "chain etherem is not known; did you mean eth?"),
     ],
 )
 def test_a_wrong_value_is_named_and_writes_no_file(options: tuple[str, ...], expected: str, folder: Path) -> None:

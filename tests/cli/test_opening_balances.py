@@ -115,7 +115,7 @@ def test_times_of_blocks_come_from_a_file_of_blocks(run: Run, tmp_path: Path) ->
         ({"address": A, "balance": "1"}, OPTIONS[2:], "no column with the chain"),
         ({"address": A, "balance": "1"}, (*OPTIONS[:2], *OPTIONS[4:]), "no column token_address; set it with --token"),
         ({"address": A, "much": "1"}, OPTIONS, "no column balance; set it with --map balance=COLUMN"),
-        ({"address": A, "balance": "1"}, (*OPTIONS, "--map", "holder=x"), "invalid column map"),
+        ({"address": A, "balance": "1"}, (*OPTIONS, "--map", "holder=x"), "holder is not one of our columns"),
         ({"address": A, "balance": "1"}, (*OPTIONS, "--standard", "erc99"), "is not a token standard"),
         ({"address": A, "balance": "1", "chain": "bsc"}, OPTIONS, "column chain: .*bsc"),
     ],

@@ -25,12 +25,13 @@ from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.requests import HoldersOptions
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import from_unix
-from holderlake.core.ingest import bulk, partition
+from holderlake.core.ingest import partition
 from holderlake.core.lake.lake import FAILURES, Lake
 from holderlake.core.settings import SettingsError, load_settings
 from holderlake.core.settings.sections.provider import ProviderSettings
 from holderlake.core.workspace import Workspace
 from holderlake.core.workspace import make_workspace as make_workspace_of
+from holderlake.engine import direct
 from holderlake.engine.direct import BulkResult, StoreEngine
 from holderlake.engine.store.store import Store
 from holderlake.operations.backfill.plan import make_plan
@@ -122,9 +123,9 @@ def test_bulk_rows_equal_those_of_http(
     chosen = {"watchlist": watched | {"eth": [*watched["eth"], UNKNOWN]}, "holders": {"with_metadata": True}}
     asked = make_workspace(**chosen)
     computed = separate(make_direct(**chosen), tmp_path / "direct")
-    monkeypatch.setattr(bulk, "_FIRST_PASS", 20)  # several passes
+    monkeypatch.setattr(direct, "_FIRST_PASS", 20)  # several passes
     if is_spilled:
-        monkeypatch.setattr(bulk, "_BYTES", 1)
+        monkeypatch.setattr(direct, "_BYTES", 1)
         monkeypatch.setattr(partition, "ANSWERS_AT_ONCE", 1)
     for workspace in (asked, computed):
         fill_all(workspace, INSTANTS)
@@ -190,8 +191,8 @@ def test_partitions_are_written_in_order_with_small_passes(
 
     monkeypatch.setattr(engine, "holders", counted)
     tokens = len(workspace.settings.watchlist["solana"])
-    monkeypatch.setattr(bulk, "_FIRST_PASS", 2 * tokens)
-    monkeypatch.setattr(bulk, "_BYTES", 1)
+    monkeypatch.setattr(direct, "_FIRST_PASS", 2 * tokens)
+    monkeypatch.setattr(direct, "_BYTES", 1)
     landed = fill(workspace, HOLDERS, "solana", *INSTANTS)
     assert [one.as_of for one in landed] == INSTANTS
     assert passes == [(tokens, 2), *[(1, 1)] * tokens * (len(INSTANTS) - 2)]

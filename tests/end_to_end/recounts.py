@@ -348,8 +348,9 @@ def _into_exchanges(files: Files) -> list[Row]:
     (token,) = [token for token, symbol in files.symbols.items() if symbol == "FERN"]
     clusters = files.clusters[token][max(files.clusters[token])]
     exchanges = {address for chain, address in files.marked["exchange"] if chain == token[0]}
-    exchanges |= {row["address"] for row in files.labels if row["kind"] in {"cex", "dex"}}
-    exchanges -= {row["address"] for row in files.labels if row["kind"] == "burn"}
+    labels = [row for row in files.labels if row["chain"] in {None, token[0]}]
+    exchanges |= {row["address"] for row in labels if row["kind"] in {"cex", "dex"}}
+    exchanges -= {row["address"] for row in labels if row["kind"] == "burn"}
     exchanges -= {address for members in clusters.values() for address in members}
     sums: dict[datetime, Decimal] = defaultdict(Decimal)
     for row in files.transfers:

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import SecretStr
 
-from holderlake.assets.chains import listed
 from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.assets.tokens import TOKENS
@@ -28,6 +27,7 @@ from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
+from holderlake.operations.doctor.doctor import listed
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.misbehaving import Misbehaving, Step, answer, error, half, reset
 

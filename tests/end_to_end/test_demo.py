@@ -363,7 +363,7 @@ def test_each_cell_of_the_notebook_answers_its_question(
     assert concentration["timestamp"].is_monotonic_increasing
     assert concentration["bundles"].iloc[-1] > 0.8 > concentration["bundles"].iloc[0]
     (plot,) = made["figure"].axes
-    assert [len(line.get_xdata()) for line in plot.lines] == [len(concentration)] * 2
+    assert [len(line.get_xdata()) for line in plot.lines] == [len(concentration)] * 4
     assert set(made["changes"]["change"]) == {"entered", "left", "grew", "shrank"}
     merged = made["lineage"].filter(made["lineage"]["event"] == "merged")
     assert merged["members"].to_list() == [66, 83]

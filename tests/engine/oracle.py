@@ -95,14 +95,8 @@ class Oracle:
                 of(receiver).received_from.add(sender)
                 of(sender).sent_to.add(receiver)
         by_weight = sorted(
-            self.labels,
-            key=lambda label: (
-                label.chain not in {chain, None},
-                -label.precedence,
-                label.chain != chain,
-                label.chain or "",
-                label.source,
-            ),
+            (label for label in self.labels if label.chain in {chain, None}),
+            key=lambda label: (-label.precedence, label.chain != chain, label.source),
         )
         for label in by_weight:
             known = of(label.address)
@@ -112,7 +106,7 @@ class Oracle:
             known.cex |= label.is_cex
             known.dex |= label.is_dex
             known.contract |= label.is_contract
-        for address in BURN_ADDRESSES | {token.address for token in self.tokens}:
+        for address in BURN_ADDRESSES | {token.address for token in self.tokens if token.chain == chain}:
             of(address).contract = True
         return facts
 

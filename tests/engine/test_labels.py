@@ -52,7 +52,7 @@ CHAINS = [
                 replace(ANN, is_contract=True),
             ],
             "eth",
-            AddressLabel("Ann", is_cex=True, is_dex=True, is_contract=True),
+            AddressLabel("Ann", is_cex=True, is_contract=True),
         ),
         ([ANN, replace(BOB, entity_id="bob-inc")], None, AddressLabel("Ann", "bob-inc")),
         ([replace(ANN, is_paid_label=True), BOB], None, AddressLabel("Ann", is_paid_label=True)),
@@ -74,11 +74,26 @@ def test_a_label_by_hand_for_all_chains_wins_over_a_list_of_one_chain(build: Bui
 def test_a_tokens_own_contract_is_a_contract(build: Build) -> None:
     store = build(tokens=[a_token(("eth", "coin"))], labels=[Label("coin", None, "s", name="Coin")])
     assert store.labels(["coin"])["coin"] == AddressLabel(name="Coin", is_contract=True)
+    assert store.labels(["coin"], "bsc")["coin"] == AddressLabel(name="Coin")
 
 
 @pytest.mark.parametrize("address", [ZERO_ADDRESS, DEAD, "1nc1nerator11111111111111111111111111111111"])
 def test_burn_addresses_are_contracts(build: Build, address: str) -> None:
     assert build().labels([address])[address].is_contract
+
+
+def test_a_label_of_one_chain_marks_no_holder_on_another(build: Build) -> None:
+    keys = [("eth", "0xa"), ("bsc", "0xb")]
+    moves = [transfer(path, 5, token=key) for key in keys for path in ("mint -> ex", "mint -> a")]
+    store = build(*moves, tokens=map(a_token, keys), labels=[Label("ex", "eth", "s", "Kite", is_cex=True)])
+    maps = {
+        chain: map_as_of(store, chain, token, from_unix(END), MapOptions(), from_unix(END)) for chain, token in keys
+    }
+    assert {chain: tables["maps"]["cexs"].to_pylist() for chain, tables in maps.items()} == {"eth": [0.5], "bsc": [0.0]}
+    nodes = maps["bsc"]["map_nodes"].select(["address", "label", "is_cex"]).to_pylist()
+    assert [node["label"] for node in nodes] == [None, None]
+    lists = holders_as_of(store, "bsc", "0xb", from_unix(END), 10, details=True)
+    assert lists["is_cex"].to_pylist() == [False, False]
 
 
 # ---------------------------------------------------------------------- labels of each source

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance, OpExecutionContext, job, op
 
-from holderlake.core.dagster.failures import ERROR_TAG, PARTITION_TAG, attempts_of, step_errors
+from holderlake.core.dagster.failures import ERROR_TAG, PARTITION_TAG, step_errors
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.dagster import failures
+from holderlake.operations.healing.runs import attempts_of
 from tests.helpers.postgres import PostgresServer
 
 

@@ -548,7 +548,7 @@ def test_silent_host_loses_its_reservations(shared, monkeypatch, tmp_path):
         monkeypatch.undo()
         with shared.open() as keys:
             assert keys.release_abandoned() == 0
-            keys._database.run(lambda db: db.execute("UPDATE owners SET seen_at = seen_at - 61"))
+            keys._database.run(lambda db: db.exec_driver_sql("UPDATE owners SET seen_at = seen_at - 61"))
             assert keys.release_abandoned() == 1
 
 

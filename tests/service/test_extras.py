@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 
 from holderlake.core.contract import exact_json
-from holderlake.core.contract.extra_models import (
+from holderlake.core.contract.models import Holder, Map
+from holderlake.core.contract.rules import MapRules
+from holderlake.core.contract.times import from_unix
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.service.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
     HoldersPage,
     ItemHolders,
     MapChanges,
-    MapRules,
     OwnerClusters,
     Usage,
     VerifiedTokens,
 )
-from holderlake.core.contract.models import Holder, Map
-from holderlake.core.contract.times import from_unix
-from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.engine.queries.balances import balances_as_of
 from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Verified
 from tests.service.conftest import DAY, UNIT, Caller, World

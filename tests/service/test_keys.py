@@ -280,7 +280,7 @@ def test_missing_secret_file_is_not_replaced(tmp_path):
 
 def test_tables_of_another_version_are_refused(keys, ledger):
     newer = "UPDATE format SET number = 99" if ledger.server else "PRAGMA user_version = 99"
-    keys._database.run(lambda db: db.execute(newer))
+    keys._database.run(lambda db: db.exec_driver_sql(newer))
     with pytest.raises(DatabaseError, match="has format 99"):
         ledger.open()
 
@@ -386,7 +386,7 @@ def test_ping_fails_on_a_read_only_database(postgres_server, postgres_url):
 
 def test_full_disk_is_reported(tmp_path):
     with KeyStore(tmp_path / "accounts.sqlite") as keys:
-        keys._database.run(lambda db: db.execute("PRAGMA max_page_count = 1"))
+        keys._database.run(lambda db: db.exec_driver_sql("PRAGMA max_page_count = 1"))
         with pytest.raises(DatabaseError, match="the disk is full"):
             keys.create("x" * 100_000, 1)
         assert keys.keys() == []

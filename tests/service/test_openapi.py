@@ -12,20 +12,20 @@ import pytest
 
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.errors import ERROR_KINDS
-from holderlake.core.contract.extra_models import (
+from holderlake.core.contract.requests import ENDPOINTS
+from holderlake.core.contract.rules import MapRules
+from holderlake.engine.records import TokenInfo
+from holderlake.service.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
     HoldersPage,
     ItemHolders,
     MapChanges,
-    MapRules,
     OwnerClusters,
     Usage,
     VerifiedTokens,
 )
-from holderlake.core.contract.requests import ENDPOINTS
-from holderlake.engine.records import TokenInfo
 from holderlake.service.output.openapi import LINKS, examples
 
 _PAGE = Path(__file__).parents[2] / "docs" / "contract.md"

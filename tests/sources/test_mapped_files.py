@@ -120,7 +120,7 @@ def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
     ("pairs", "constants", "words"),
     [
         (["from_address"], [], "write OURS=THEIRS, for example from_address=sender"),
-        (["sender=src"], [], "sender is not a column of transfers; use one of chain, token_address"),
+        (["sender=src"], [], "sender is not one of our columns; use one of chain, token_address"),
         (["value=raw"], ["value=1"], "value is both mapped to a column and set"),
     ],
 )
@@ -207,13 +207,13 @@ def test_numbers_in_json_lines_are_exact(tmp_path: Path) -> None:
     [
         ('{"src": "a"', "line 2: not a complete JSON object; write one object on each line"),
         ("[1]", "line 2: not a JSON object"),
-        (json.dumps({**ODD_ROW, "raw": [1]}), "row 2, column value: .* is not a whole number"),
-        (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column value: '1.5' is not a whole number"),
+        (json.dumps({**ODD_ROW, "raw": [1]}), "row 2, column raw: .* is not a whole number"),
+        (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column raw: '1.5' is not a whole number"),
         ('{"src": "a", "raw": 1, "raw": 2}', "line 2: the key 'raw' is repeated in a JSON object"),
         ('{"a": {"b": 1}, "a.b": 2}', "line 2: the key 'a.b' is repeated in a JSON object"),
         (r'{"src\ud800": "a"}', r"the key src\\ud800 has half of a surrogate pair"),
         (r'{"src": "\udfff"}', "row 2, column src: half of a surrogate pair"),
-        (json.dumps({"src": "a"}), "row 2, column from_address: .* is not an address"),
+        (json.dumps({"src": "a"}), "row 2, column src: .* is not an address"),
     ],
 )
 def test_invalid_json_lines_are_refused_with_their_line(line: str, words: str, tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 /** Colours of the page and of clusters. A cluster keeps its colour through time; colour-blind people can distinguish all. */
 import { computed, signal } from "@preact/signals";
+import { PALETTE } from "./columns";
 import type { Bubble } from "./map/scene";
-
-/** Okabe and Ito's colours, with an olive of Tol's. A cluster's number is always shown next to its colour. */
-export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933"] as const;
 
 /** Colours of changes; none is the colour of a cluster. */
 export const CHANGES = { entered: "#54278f", grew: "#8a63c9", shrank: "#b5651d", same: "", left: "#7f3b08" } as const;

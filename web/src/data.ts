@@ -27,7 +27,7 @@ export type Instant = SupplyStats & Scores & {
   /** Request options of the map; figures of maps with other options are not comparable. */
   series: string | null;
   has_map: boolean;
-  top_10: number | null;
+  top_10_share: number | null;
   holders: number | null;
   clusters: number | null;
   largest_cluster: number | null;
@@ -94,7 +94,7 @@ export type Cluster = {
   magic_node_count: number;
 };
 
-export type Failure = { endpoint: string; code: string; reason: string };
+export type Failure = { endpoint: string; code: string; reason: string; at: string };
 
 export type TokenMap = {
   at: string;

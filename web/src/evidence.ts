@@ -11,6 +11,12 @@ export type Evidence = {
   ids: Set<string>;
   strongest: Link | null;
   sentence: string;
+  /** What joins most, the ids of the holders that it joins, and what it did with the strongest link's token. */
+  hub: Node | null;
+  joined: Set<string>;
+  reason: Reason;
+  /** A sentence if the evidence is weak; else empty. */
+  weakness: string;
 };
 
 /** The unit of a link's amount, and whether it is the map's own token. */
@@ -57,8 +63,25 @@ export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, units
   weighed.sort((one, two) => two.weight - one.weight || two.group.holders.size - one.group.holders.size || order(one.group) - order(two.group));
   const first = weighed[0]?.group;
   const strongest = first ? ([...first.links].sort(byStrength)[0] ?? null) : null;
-  if (!first || !strongest) return { members, links, ids, strongest, sentence: "The source gives no transfers that show why these holders are together." };
-  return { members, links, ids, strongest, sentence: [reason(map, first, strongest, units), ...largest(map, members, first, links, units)].join(" ") };
+  if (!first || !strongest) return { members, links, ids, strongest, hub: null, joined: new Set(), reason: reasonOf("", []), weakness: "", sentence: "The source gives no transfers that show why these holders are together." };
+  const [join, weakness] = largest(map, members, first, links, units);
+  const joined = new Set([...first.holders, ...(first.hub.kind === "top_holder" ? [first.hub.id] : [])].filter((id) => map.byId.get(id)?.kind !== "magic"));
+  const did = reasonOf(first.hub.id, first.links.filter((link) => isSameToken(link, strongest)));
+  return { members, links, ids, strongest, hub: first.hub, joined, reason: did, weakness, sentence: [reason(map, first, strongest, units), join, weakness].filter(Boolean).join(" ") };
+}
+
+/** What a hub did: to how many holders it sent, from how many it got, and when (unix seconds). */
+export type Reason = { sent: number; got: number; begin: number; end: number };
+
+/** Returns what the links of a hub say. */
+function reasonOf(hub: string, links: Link[]): Reason {
+  const ends = (side: "from" | "to", other: "from" | "to") => new Set(links.filter((link) => link[side] === hub).map((link) => link[other])).size;
+  return {
+    sent: ends("from", "to"),
+    got: ends("to", "from"),
+    begin: Math.min(...links.map((link) => link.first_date ?? Infinity)),
+    end: Math.max(...links.map((link) => link.last_date ?? 0)),
+  };
 }
 
 /** Keeps a name that is written from right to left from changing the text around it. */
@@ -90,18 +113,17 @@ function reason(map: TokenMap, { hub, holders, links }: Group, strongest: Link, 
   return hub.kind === "magic" ? `The wallet ${called(map, hub.id)} links ${counted(holders.size, "holder")}: it ${act}.` : `${called(map, hub.id)} ${act}.`;
 }
 
-/** Returns sentences about the largest member: what joins it unless that was said, and whether this is little. */
-function largest(map: TokenMap, members: Node[], first: Group, links: Link[], units: Units): string[] {
+/** Returns two sentences about the largest member: what joins it unless that was said, and whether this is little. */
+function largest(map: TokenMap, members: Node[], first: Group, links: Link[], units: Units): [string, string] {
   const holders = members.filter((node) => node.kind !== "magic" && node.share !== null);
   const [most] = holders.sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
-  if (!most) return [];
+  if (!most) return ["", ""];
   const joins = links.filter((link) => link.from === most.id || link.to === most.id);
   const [join] = joins;
-  const said: string[] = [];
-  if (join && most.id !== first.hub.id && !first.holders.has(most.id))
-    said.push(`The largest member, ${called(map, most.id)} with ${share(most.share)} of the supply, ${moved(map, most.id, [join], units)}.`);
+  const isElsewhere = join && most.id !== first.hub.id && !first.holders.has(most.id);
+  const said = isElsewhere ? `The largest member, ${called(map, most.id)} with ${share(most.share)} of the supply, ${moved(map, most.id, [join], units)}.` : "";
   const part = sum(joins) / Number(most.amount);
-  if (join && joins.every(units.isOwn) && part < WEAK)
-    said.push(`Weak: ${said.length ? "its" : `the ${counted(joins.length, "link")} of the largest member, ${called(map, most.id)},`}${said.length ? ` ${counted(joins.length, "link")}` : ""} moved only ${share(part)} of what it holds.`);
-  return said;
+  const isLittle = join && joins.every(units.isOwn) && part < WEAK;
+  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved only ${share(part)} of what it holds.` : first.hub.kind === "time" ? "Weak: strangers can use an exchange in the same minutes." : "";
+  return [said, weak];
 }

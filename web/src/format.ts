@@ -1,4 +1,5 @@
 /** Formats numbers, dates and names. Foreign texts are untrusted: they are cut and stripped of invisible characters. */
+import { FIGURES, type FigureName } from "./columns";
 
 /** Returns a function that makes a formatter at its first use: the first one takes a tenth of a second on a slow phone. */
 function lazy<T>(make: () => T): () => T {
@@ -26,7 +27,7 @@ export function share(value: number | null | undefined): string {
   if (size === 0) return "0%";
   if (size < 0.00001) return value > 0 ? "<0.001%" : ">−0.001%";
   const most = size < 1 - 1e-9 ? 0.999 : size; // only all of the supply is 100%
-  const digits = percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as () => Intl.NumberFormat;
+  const digits = percents[size >= 1 - 1e-9 ? 0 : size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as () => Intl.NumberFormat;
   return digits().format(Math.sign(value) * Math.min(size, most)).replace("-", "−");
 }
 
@@ -40,11 +41,22 @@ export const counted = (value: number, what: string) => `${count(value)} ${what}
 
 export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers().format(value));
 
-/** Formats a score from 0 to 100. */
-export const scored = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : scores().format(value));
+const TEXTS: Record<(typeof FIGURES)[FigureName]["unit"], (value: number) => string> = {
+  score: (value) => scores().format(value),
+  share,
+  index: (value) => indices().format(value),
+  groups: count,
+};
 
-/** Formats an index from 0 to 1, such as Gini's. */
-export const index = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : indices().format(value));
+/** Formats a figure of a map in its unit. */
+export const figure = (name: FigureName, value: number | null | undefined) => (value === null || value === undefined ? NOTHING : TEXTS[FIGURES[name].unit](value));
+
+/** The part (0 to 1) of its bar that a share or the score fills. */
+export function partOf(name: FigureName, value: number | null): number | null {
+  const { unit } = FIGURES[name];
+  if (value === null || (unit !== "share" && unit !== "score")) return null;
+  return Math.min(1, Math.max(0, unit === "score" ? value / 100 : value));
+}
 
 export function signed(value: number | null, say: (value: number) => string): string {
   if (value === null) return NOTHING;
@@ -65,6 +77,14 @@ export function rough(amount: string | null): string {
   const value = Number(amount);
   if (Math.abs(value) >= 1e15) return value.toExponential(2).replace("e+", "e");
   return Number.isFinite(value) ? short().format(value).replace("-", "−") : exact(amount);
+}
+
+const THOUSANDS: Record<string, number> = { "": 1, k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
+
+/** Returns the number of a text such as 10M, 2.5k or 1,000; 0 for any other text. */
+export function amountOf(text: string): number {
+  const [, digits, power = ""] = /^\s*([\d.,]+)\s*([kmbt]?)\s*$/i.exec(text) ?? [];
+  return Number(digits?.replaceAll(",", "") ?? 0) * (THOUSANDS[power.toLowerCase()] as number) || 0;
 }
 
 export function seconds(at: string): number {

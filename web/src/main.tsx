@@ -3,11 +3,12 @@ import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
-import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
-import { isSaved } from "./data";
-import { brief, count, counted, cut, date, scored, share } from "./format";
+import { CHANGES, setTheme, theme, THEMES } from "./colours";
+import { FIGURES, HEADLINE, PALETTE, type FigureName } from "./columns";
+import { isSaved, type Node } from "./data";
+import { brief, count, counted, cut, date, figure, partOf, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
-import { samples } from "./map/scene";
+import { isExcluded, samples } from "./map/scene";
 import { Added } from "./panels/added";
 import { Clusters } from "./panels/clusters";
 import { Compare } from "./panels/compare";
@@ -19,7 +20,7 @@ import { Save } from "./panels/save";
 import { Copy } from "./panels/parts";
 import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
-import { changeOf, follow, history, instant, shown, spoken, title, trouble } from "./state";
+import { changeOf, finding, follow, history, instant, isFolded, shown, spoken, title, trouble } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
 
 const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
@@ -46,6 +47,7 @@ function App() {
       <main>
         <section class="stage" aria-labelledby="title">
           <Heading />
+          {finding.value && <Finding />}
           <AfterData />
           <AssumedDecimals />
           <div class="map-area">
@@ -68,10 +70,20 @@ function App() {
   );
 }
 
+/** The sentence about the map; what follows the first full stop is in a lighter type. */
+function Finding() {
+  const [first, rest] = splitAt(finding.value);
+  return <p class="finding"><img src={icon} alt="" width="18" height="18" /><bdi>{first} <span class="quiet">{rest}</span></bdi></p>;
+}
+
+function splitAt(text: string): [string, string] {
+  const end = /\.(?= (Weak:|[\d.]+% is burnt))/.exec(text)?.index ?? text.length;
+  return [text.slice(0, end + 1), text.slice(end + 1).trim()];
+}
+
 function Heading() {
   const { value: of } = history;
   const { value: at } = instant;
-  const grouped = at?.bundles;
   return (
     <div class="heading">
       <div class="what">
@@ -83,26 +95,22 @@ function Heading() {
       </div>
       {at && (
         <dl class="figures">
-          <Figure name="Score" title="0 concentrated, 100 decentralised" part={at.service_score === null ? null : at.service_score / 100}>{scored(at.service_score)}</Figure>
-          <Figure name="Top 10 groups" title="Held by the ten largest groups: clusters, and holders outside of them, without exchanges and contracts" part={at.top_10_adjusted}>{share(at.top_10_adjusted)}</Figure>
-          <Figure name="In clusters" title="Held by the ten largest clusters" part={grouped}>{share(grouped)}</Figure>
-          <Figure name="Exchanges" title="Held by centralised exchanges" part={at.cexs}>{share(at.cexs)}</Figure>
-          <Figure name="Nakamoto" title="Fewest groups that hold half: clusters, and holders outside of them, without exchanges and contracts">{count(at.nakamoto_coefficient)}</Figure>
+          {HEADLINE.map((name) => <Headline key={name} name={name} value={at[name]} />)}
         </dl>
       )}
     </div>
   );
 }
 
-/** A figure with a bar that is filled to `part` (0 to 1). */
-function Figure({ name, title: about, part, children }: { name: string; title: string; part?: number | null | undefined; children: string }) {
-  const filled = part === null || part === undefined ? null : Math.min(1, Math.max(0, part));
+/** A figure; a share and the score have a bar. */
+function Headline({ name, value }: { name: FigureName; value: number | null }) {
+  const part = partOf(name, value);
   return (
-    <div title={about}>
-      <dt>{name}</dt>
+    <div title={FIGURES[name].explanation}>
+      <dt>{FIGURES[name].short}</dt>
       <dd>
-        {children}
-        {filled !== null && <span class="bar" aria-hidden="true"><span style={{ width: `${filled * 100}%` }} /></span>}
+        {figure(name, value)}
+        {part !== null && <span class="bar" aria-hidden="true"><span style={{ width: `${part * 100}%` }} /></span>}
       </dd>
     </div>
   );
@@ -197,16 +205,17 @@ function Legend() {
       </ul>
     );
   }
+  const has = (what: (node: Node) => boolean) => (shown.value?.nodes ?? []).some(what);
   return (
     <ul class="legend map-legend" aria-label="What the map shows">
-      <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>
-      <li><Dot colour="var(--lone)" />on its own</li>
+      {has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
+      {has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
       <Sizes />
-      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>
-      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">shared exchange deposits</span></Toggle>
+      {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>}
+      {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">shared exchange deposits</span></Toggle>}
       {history.value?.hasOwners && <Owners />}
-      <Toggle layer="exchanges">exchanges</Toggle>
-      <Toggle layer="contracts">contracts</Toggle>
+      {has((node) => isExcluded(node) && node.is_cex === true) && <Toggle layer="exchanges">exchanges</Toggle>}
+      {has((node) => isExcluded(node) && !node.is_cex) && <Toggle layer="contracts">pools, contracts</Toggle>}
       <Everything />
     </ul>
   );
@@ -242,7 +251,10 @@ const Dot = ({ colour }: { colour: string }) => (
 
 function Tabs() {
   const { tab } = view.value;
-  const choose = (one: Tab) => show({ tab: one, find: "" }, true);
+  const choose = (one: Tab) => {
+    isFolded.value = one === "compare";
+    show({ tab: one, find: "" }, true);
+  };
   const pressed = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const next = tabs[(tabs.indexOf(tab) + (step ?? 0) + tabs.length) % tabs.length];

@@ -1,9 +1,11 @@
 /** The state of the page: follows the view, requests its data, and plays the history. */
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
+import { FIGURES } from "./columns";
 import { evidenceOf } from "./evidence";
+import { findingOf } from "./finding";
 import { startAnchors } from "./map/scene";
-import { NOTHING, brief, counted, cut, date, name, scored, share } from "./format";
+import { NOTHING, brief, counted, cut, date, figure, name, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
@@ -76,6 +78,12 @@ export const path = computed((): string[] | null => {
 export const isByOwner = computed(() => view.value.owners && (history.value?.hasOwners ?? false) && view.value.tab !== "compare");
 /** The evidence for the selected cluster. */
 export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, { symbolOf, isOwn }) : null));
+/** A sentence about the visible map. */
+export const finding = computed(() => {
+  const [map, of] = [shown.value, history.value];
+  const at = of?.instants.find((one) => one.at === map?.at);
+  return map && of && at ? findingOf(map, of, at, { symbolOf, isOwn }) : "";
+});
 /** The instant that the map is compared with, if the view has one. */
 export const other = computed(() =>
   view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,
@@ -128,7 +136,11 @@ export function showPlace(to: number): void {
   show({ at: chosen.at });
 }
 
+/** Whether the card shows only its heading, to leave room for a comparison. */
+export const isFolded = signal(false);
+
 export function select(node: string): void {
+  isFolded.value = false;
   if (node === view.peek().node && !view.peek().cluster) return;
   show({ node, cluster: 0, to: "" }, true);
   const found = shown.peek()?.byId.get(node);
@@ -136,6 +148,7 @@ export function select(node: string): void {
 }
 
 export function selectCluster(number: number): void {
+  isFolded.value = false;
   show({ cluster: number, node: "", to: "" }, true);
   const found = shown.peek()?.clusters.find((one) => one.cluster_id === number);
   if (found && evidence.peek()) say(`Cluster ${number}: ${counted(found.holder_count, "holder")}, ${share(found.share)} of the supply. ${evidence.peek()?.sentence}`);
@@ -236,9 +249,10 @@ async function openToken(chain: string, token: string): Promise<void> {
     last = mine;
     history.value = found;
     if (!found.instants.length) {
-      trouble.value = {
+      const [failure] = found.failures;
+      trouble.value = failure?.code === "no_holders" ? { title: `No one holds it at ${date(failure.at)}`, advice: "Fetch a date at which the token had holders." } : {
         title: found.name || found.symbol ? "No map of this token yet" : "This token is not in the warehouse",
-        advice: `${found.failures[0] ? `The provider reported: ${cut(found.failures[0].reason, 200)}. ` : ""}Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
+        advice: `${failure ? `The provider reported: ${cut(failure.reason, 200)}. ` : ""}Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
       };
     }
   } catch (error) {
@@ -275,7 +289,7 @@ function followCluster(before: data.TokenMap | null, after: data.TokenMap): void
 
 function missing(map: data.TokenMap): Trouble {
   if (!map.nodes.length && !map.failures.length) {
-    return { title: `No one holds this token at ${date(map.at)}`, advice: "All of it is burnt, or no holder is known. Move the slider to another date." };
+    return { title: `No one holds it at ${date(map.at)}`, advice: "All of it is burnt, or no holder is known. Move the slider to another date." };
   }
   const why = map.failures.find((one) => /map/.test(one.endpoint)) ?? map.failures[0];
   return {
@@ -295,11 +309,10 @@ export function ahead(of: data.History, at: string): data.Instant[] {
 
 function summary(of: data.History, at: string): string {
   const instant = of.instants.find((one) => one.at === at);
-  const score = instant?.service_score;
-  const parts = [score === null || score === undefined ? "no score" : `score ${scored(score)}`];
+  const parts = [`${FIGURES.service_score.title} ${figure("service_score", instant?.service_score)}`];
   if (instant?.holders) parts.push(counted(instant.holders, "holder"));
   if (instant?.clusters) parts.push(counted(instant.clusters, "cluster"));
-  if (instant?.top_10 !== null && instant?.top_10 !== undefined) parts.push(`the ten largest hold ${share(instant.top_10)}`);
+  if (instant?.top_10_share !== null) parts.push(`${FIGURES.top_10_share.title} ${figure("top_10_share", instant?.top_10_share)}`);
   return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
 }
 

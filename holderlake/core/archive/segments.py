@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +21,25 @@ from pathlib import Path
 from typing import Any, Final
 
 import zstandard
+from sqlalchemy import (
+    Column,
+    Connection,
+    Executable,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from holderlake.core.archive.pieces import (
     DamagedPiece,
@@ -36,7 +54,8 @@ from holderlake.core.archive.pieces import (
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.core.storage.locks import locked
-from holderlake.core.storage.sqlite import DamagedDatabase, Database, DatabaseError
+from holderlake.core.storage.sqlite import DamagedDatabase, DatabaseError
+from holderlake.core.storage.state import Row, State, put
 
 SUFFIX: Final = ".zst"
 FORMAT: Final = 1
@@ -54,60 +73,39 @@ _TICK: Final = 2_000_000_000
 """Nanoseconds. Two changes of a folder within this time may have the same time stamp."""
 SEGMENT: Final = re.compile(r"packs/[0-9-]{10}/[0-9a-f-]+\.zst")
 
-_SCHEMA: Final = (
-    """
-    CREATE TABLE IF NOT EXISTS pieces (
-        id INTEGER PRIMARY KEY,
-        name TEXT NOT NULL,
-        sha256 TEXT NOT NULL,
-        fetched_at TEXT NOT NULL,
-        pack TEXT NOT NULL,
-        start INTEGER NOT NULL,
-        length INTEGER NOT NULL,
-        superseded INTEGER NOT NULL DEFAULT 0,
-        UNIQUE (pack, start)
-    )
-    """,
-    "CREATE UNIQUE INDEX IF NOT EXISTS present ON pieces (name) WHERE superseded = 0",
-    "CREATE INDEX IF NOT EXISTS pieces_by_name ON pieces (name)",
-    # A folder that has not changed since it was read is not read again.
-    "CREATE TABLE IF NOT EXISTS folders (name TEXT PRIMARY KEY, changed INTEGER NOT NULL) WITHOUT ROWID",
+_TABLES: Final = MetaData()
+_PIECES: Final = Table(
+    "pieces",
+    _TABLES,
+    Column("id", Integer, primary_key=True),
+    *(Column(name, Text, nullable=False) for name in ("name", "sha256", "fetched_at", "pack")),
+    *(Column(name, Integer, nullable=False) for name in ("start", "length")),
+    Column("superseded", Integer, nullable=False, server_default=text("0")),
+    UniqueConstraint("pack", "start"),
 )
-_COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
-_SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
-_NEWEST: Final = "SELECT max(fetched_at) FROM (SELECT fetched_at FROM pieces ORDER BY id DESC LIMIT 64)"
-"""Latest fetch time among the 64 pieces that were added last: a scan of all pieces would be slow."""
-_KNOWN_STARTS: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
-_CURRENT: Final = """
-    SELECT name
-    FROM json_each(?) AS wanted
-    CROSS JOIN pieces ON name = wanted.value AND superseded = 0 AND fetched_at >= ?
-"""
-_PAGE: Final = """
-    SELECT {columns}
-    FROM pieces
-    WHERE superseded = {superseded} AND (name, id) > (?, ?)
-    ORDER BY name, id
-    LIMIT ?
-"""
+_PIECE: Final = _PIECES.c
+_IS_CURRENT: Final = text("superseded = 0")
+Index("present", _PIECE.name, unique=True, sqlite_where=_IS_CURRENT)
+Index("pieces_by_name", _PIECE.name)
+# A folder that has not changed since it was read is not read again.
+_FOLDERS: Final = Table(
+    "folders",
+    _TABLES,
+    Column("name", Text, primary_key=True),
+    Column("changed", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+_CURRENT: Final = text(
+    "SELECT name FROM json_each(:names) AS wanted "
+    "CROSS JOIN pieces ON name = wanted.value AND superseded = 0 AND fetched_at >= :since"
+)
 _NAMES_AT_ONCE: Final = 10_000
-_SUPERSEDE: Final = """
-    UPDATE pieces
-    SET superseded = 1
-    WHERE superseded = 0 AND name IN (SELECT json_extract(value, '$[0]') FROM json_each(?))
-"""
-_LATEST: Final = """
-    UPDATE pieces
-    SET superseded = 0
-    WHERE id = (SELECT id FROM pieces WHERE name = ? ORDER BY fetched_at DESC, id DESC LIMIT 1)
-"""
-_INSERT: Final = """
-    INSERT INTO pieces (name, sha256, fetched_at, start, length, superseded, pack)
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-        json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'), ?
-    FROM json_each(?)
-    ORDER BY key
-"""
+_LATEST: Final = text(
+    "UPDATE pieces SET superseded = 0 "
+    "WHERE id = (SELECT id FROM pieces WHERE name = :named ORDER BY fetched_at DESC, id DESC LIMIT 1)"
+)
+_SUPERSEDE: Final = update(_PIECES).where(_IS_CURRENT, _PIECE.name == bindparam("named")).values(superseded=1)
+_REMOVE: Final = delete(_PIECES).where(_PIECE.pack == bindparam("segment"))
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ class Segments:
 
     def find(self, name: str) -> Place | None:
         """Return the location of the current piece of a name; None if there is none."""
-        places = self._select("WHERE name = ? AND superseded = 0", name)
+        places = self._select(select(_PIECES).where(_PIECE.name == name, _IS_CURRENT))
         return places[0] if places else None
 
     def current(self, names: Sequence[str], since: str = "") -> set[str]:
@@ -188,11 +186,11 @@ class Segments:
         if not self._exists():
             return set()
         parts = (names[start : start + _NAMES_AT_ONCE] for start in range(0, len(names), _NAMES_AT_ONCE))
-        return {name for part in parts for (name,) in self._rows(_CURRENT, (json.dumps(part), since))}
+        return {name for part in parts for (name,) in self._rows(_CURRENT, {"names": json.dumps(part), "since": since})}
 
     def all_of(self, name: str) -> list[Place]:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
-        return self._select("WHERE name = ? ORDER BY superseded, id DESC", name)
+        return self._select(select(_PIECES).where(_PIECE.name == name).order_by(_PIECE.superseded, _PIECE.id.desc()))
 
     def places(self) -> Iterator[Place]:
         """Yield the locations of all pieces: first the current ones, sorted by name, then the superseded ones.
@@ -200,8 +198,9 @@ class Segments:
         The index is read in batches of ten thousand locations, so memory does not grow with the archive.
         """
         for superseded in (0, 1) if self._exists() else ():
-            query, last_place = _PAGE.format(columns=_COLUMNS, superseded=superseded), ("", 0)
-            while page := self._rows(query, (*last_place, _NAMES_AT_ONCE)):
+            pages = select(_PIECES).where(text(f"superseded = {superseded}")).order_by(_PIECE.name, _PIECE.id)
+            last_place = ("", 0)
+            while page := self._rows(pages.where(tuple_(_PIECE.name, _PIECE.id) > last_place).limit(_NAMES_AT_ONCE)):
                 last_place = page[-1][1], page[-1][0]
                 yield from _as_places(page)
 
@@ -209,14 +208,19 @@ class Segments:
         """Return the number of current pieces, and their compressed bytes."""
         if not self._exists():
             return 0, 0
-        ((count, compressed_bytes),) = self._rows(_SIZES)
-        return int(count), int(compressed_bytes)
+        query = select(func.count(), func.coalesce(func.sum(_PIECE.length), 0)).where(_IS_CURRENT)
+        ((count, compressed_bytes),) = self._rows(query.select_from(_PIECES))
+        return count, compressed_bytes
 
     def newest(self) -> str | None:
-        """Return the fetch time of the newest piece (ISO 8601 text, UTC); None if there are no pieces."""
+        """Return the fetch time of the newest piece (ISO 8601 text, UTC); None if there are no pieces.
+
+        It is the latest among the 64 pieces that were added last: a scan of all pieces would be slow.
+        """
         if not self._exists():
             return None
-        ((newest,),) = self._rows(_NEWEST)
+        last_pieces = select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64).subquery()
+        ((newest,),) = self._rows(select(func.max(last_pieces.c.fetched_at)))
         return None if newest is None else str(newest)
 
     def check_index(self) -> None:
@@ -251,16 +255,18 @@ class Segments:
 
     def forget(self, place: Place) -> None:
         """Remove a piece from the index, unless the piece was moved to another segment."""
-        self._changed(lambda db: db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.segment)))
+        forgotten = _PIECE.id == place.id, _PIECE.pack == place.segment
+        self._changed(lambda db: db.execute(delete(_PIECES).where(*forgotten)))
 
     def remove(self, places: Iterable[Place]) -> None:
         """Delete pieces and their segments. Other pieces of these segments are first moved to new segments."""
         pieces = list(places)
         for segment in dict.fromkeys(place.segment for place in pieces):
-            piece_ids = [(place.id,) for place in pieces if place.segment == segment]
+            piece_ids = [{"piece": place.id} for place in pieces if place.segment == segment]
             with self._index.transaction() as db:  # meanwhile no other process adds unknown segments
-                db.executemany("DELETE FROM pieces WHERE id = ?", piece_ids)
-                places_left = _places(db.execute, "WHERE pack = ? ORDER BY start", segment)
+                db.execute(delete(_PIECES).where(_PIECE.id == bindparam("piece")), piece_ids)
+                other_pieces = select(_PIECES).where(_PIECE.pack == segment).order_by(_PIECE.start)
+                places_left = _as_places(db.execute(other_pieces))
                 if places_left:
                     self._copy(db, places_left)
             self._delete(segment)
@@ -272,16 +278,16 @@ class Segments:
         """
         folder.mkdir(parents=True, exist_ok=True)
         with self._index.transaction() as db:
-            listed = {place.name for place in _places(db.execute, "WHERE pack = ?", segment)}
+            listed = {*db.scalars(select(_PIECE.name).where(_PIECE.pack == segment))}
             content = self._read(segment)
             entries = list(entries_in(content))
-            db.execute("DELETE FROM pieces WHERE pack = ?", (segment,))
+            db.execute(_REMOVE, {"segment": segment})
             if entries:
                 self._enter_readable(db, content, entries)
             self._move(segment, folder)
         return sorted(listed - {entry[0] for entry in entries})
 
-    def _enter_readable(self, db: sqlite3.Connection, content: bytes, entries: Sequence[Entry]) -> None:
+    def _enter_readable(self, db: Connection, content: bytes, entries: Sequence[Entry]) -> None:
         """Write the readable pieces of a damaged segment to a new segment.
 
         ``content`` are the segment's bytes; ``entries`` are (name, SHA-256, fetch time, start, length) of these pieces.
@@ -293,17 +299,17 @@ class Segments:
         enter(db, self._write(frames, new_entries), new_entries)
         supersede(db, {entry[0] for entry in entries})
 
-    def _copy(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
+    def _copy(self, db: Connection, places: Sequence[Place]) -> None:
         """Copy pieces to one new segment, and point the index to it."""
         frames = [self.piece_bytes(place) for place in places]
         abouts = ({"digest": place.name, "sha256": place.sha256, "fetched_at": place.fetched_at} for place in places)
         new_entries = list(rows_of(abouts, frames))
         segment = self._write(frames, new_entries)
         for place, entry in zip(places, new_entries, strict=True):
-            db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (segment, entry[3], place.id))
+            db.execute(update(_PIECES).where(_PIECE.id == place.id).values(pack=segment, start=entry[3]))
 
     @cached_property
-    def _index(self) -> Database:
+    def _index(self) -> State:
         try:
             return self._opened_index()
         except DamagedDatabase as error:
@@ -315,10 +321,10 @@ class Segments:
         if fault := format_fault(self.root, read_format(self.root, FORMAT)["format"], FORMAT):
             raise DatabaseError(fault)
 
-    def _opened_index(self) -> Database:
+    def _opened_index(self) -> State:
         self.check_format()
         path = self.root / _INDEX
-        index = Database(path, _SCHEMA, "NORMAL", _REMEDY)
+        index = State(path, _TABLES, "NORMAL", _REMEDY)
         self._inode = path.stat().st_ino
         if path.stat().st_size <= _CHECKED_BYTES:
             _check(index, path)
@@ -343,7 +349,7 @@ class Segments:
                     file.replace(folder / file.name)
             _log.warning("%s. It is rebuilt from the archive's segments; the damaged one is in %s", error, folder)
 
-    def _changed(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+    def _changed(self, work: Callable[[Connection], Any]) -> None:
         """Run ``work`` on the index in a transaction; if the index is damaged, rebuild it and repeat."""
         try:
             with self._index.transaction() as db:
@@ -353,79 +359,83 @@ class Segments:
             with self._index.transaction() as db:
                 work(db)
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(self, query: Executable, values: Row | None = None) -> list[tuple[Any, ...]]:
         try:
             return self._index.rows(query, values)
         except DamagedDatabase as error:
             self._set_index_aside(error)
             return self._index.rows(query, values)
 
-    def _add_unknown(self, db: sqlite3.Connection) -> None:
+    def _add_unknown(self, db: Connection) -> None:
         """Add segments that the index lacks, oldest pieces first, and remove entries of segments that are gone."""
-        known_folders = dict(db.execute("SELECT name, changed FROM folders").fetchall())
+        known_folders = {name: changed for name, changed in db.execute(select(_FOLDERS))}
         new_entries: list[tuple[str, str, int, Entry]] = []
         for folder in self.root.glob("packs/*"):
             name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
             if known_folders.get(name) == changed:
                 continue
             present = {f"{name}/{path.name}" for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")}
-            listed = {
-                segment
-                for (segment,) in db.execute("SELECT DISTINCT pack FROM pieces WHERE pack GLOB ?", [f"{name}/*"])
-            }
-            db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in listed - present])
+            listed = {*db.scalars(select(_PIECE.pack).distinct().where(_PIECE.pack.between(f"{name}/", f"{name}0")))}
+            remove_segments(db, listed - present)
             for segment in present - listed:
                 new_entries += [(entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment))]
             if time.time_ns() - changed > _TICK:
-                db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
+                put(db, _FOLDERS, {"name": name, "changed": changed})
         for _, segment, _, entry in sorted(new_entries):
             enter(db, segment, [entry])
 
-    def _select(self, clauses: str, *values: str) -> list[Place]:
-        if not self._exists():
-            return []
-        return _places(self._rows, clauses, *values)
+    def _select(self, query: Executable) -> list[Place]:
+        return _as_places(self._rows(query)) if self._exists() else []
 
     def _exists(self) -> bool:
         """Return whether the archive may have pieces, without creating an index."""
         return "_index" in vars(self) or self.root.exists()
 
 
-def _check(index: Database, path: Path) -> None:
+def _check(index: State, path: Path) -> None:
     """Raise ``DamagedDatabase`` if SQLite's integrity check of the index fails."""
-    ((result,),) = index.rows("PRAGMA integrity_check(1)")
+    ((result,),) = index.rows(text("PRAGMA integrity_check(1)"))
     if result != "ok":
         raise DamagedDatabase(f"{path} is damaged ({result}); {_REMEDY}")
 
 
-def enter(db: sqlite3.Connection, segment: str, entries: Iterable[Entry]) -> None:
+def enter(db: Connection, segment: str, entries: Iterable[Entry]) -> None:
     """Add a segment's pieces to the index, unless it has them.
 
     ``entries`` are (name, SHA-256, fetch time, start, length) of the pieces.
     """
-    (starts,) = db.execute(_KNOWN_STARTS, (segment,)).fetchone()
-    known_starts = set(json.loads(starts))
+    known_starts = {*db.scalars(select(_PIECE.start).where(_PIECE.pack == segment))}
     fresh = [entry for entry in entries if entry[3] not in known_starts]
+    if not fresh:
+        return
     last_index = {entry[0]: place for place, entry in enumerate(fresh)}
-    rows = json.dumps([(*entry, int(last_index[entry[0]] > place)) for place, entry in enumerate(fresh)])
-    db.execute(_SUPERSEDE, (rows,))
-    db.execute(_INSERT, (segment, rows))
+    names = ("name", "sha256", "fetched_at", "start", "length", "superseded", "pack")
+    rows = [(*entry, int(last_index[entry[0]] > place), segment) for place, entry in enumerate(fresh)]
+    db.execute(_SUPERSEDE, [{"named": name} for name in last_index])
+    db.execute(insert(_PIECES), [dict(zip(names, row, strict=True)) for row in rows])
 
 
-def supersede(db: sqlite3.Connection, names: Iterable[str]) -> None:
+def supersede(db: Connection, names: Iterable[str]) -> None:
     """Make the piece of each name that was fetched last its current one."""
-    for name in names:
-        db.execute("UPDATE pieces SET superseded = 1 WHERE name = ?", (name,))
-        db.execute(_LATEST, (name,))
+    if rows := [{"named": name} for name in names]:
+        db.execute(_SUPERSEDE, rows)
+        db.execute(_LATEST, rows)
 
 
-def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    """Return locations of the pieces that the SQL ``clauses`` select with their ``values``. ``ask`` runs a query.
+def known_segments(index: State, after_name: str = "") -> set[str]:
+    """Return the names of the segments in the index that sort after a name."""
+    return {name for (name,) in index.rows(select(_PIECE.pack).distinct().where(_PIECE.pack > after_name))}
 
-    A row of the index is left out if its path is not that of a segment, because callers may delete the returned files.
-    """
-    return _as_places(ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
+
+def remove_segments(db: Connection, segments: Iterable[str]) -> None:
+    """Remove segments from the index."""
+    if rows := [{"segment": segment} for segment in segments]:
+        db.execute(_REMOVE, rows)
 
 
 def _as_places(rows: Iterable[Any]) -> list[Place]:
+    """Return the locations of rows of the index.
+
+    A row is left out if its path is not that of a segment, because callers may delete the returned files.
+    """
     return [place for place in (Place(*row) for row in rows) if SEGMENT.fullmatch(place.segment)]

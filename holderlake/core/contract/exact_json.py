@@ -1,13 +1,17 @@
 """JSON with exact numbers: a number with a fraction or an exponent is read and written as a ``Decimal``.
 
 msgspec reads and writes the JSON, because pydantic's own parser converts numbers to floats. pydantic then checks the
-types.
+types. ``encode`` is the only encoder of values that data, callers or providers choose: it writes valid JSON for each.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time
 from decimal import Context, Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
@@ -24,7 +28,10 @@ def _decimal(text: str) -> Decimal:
 
 
 _DECODER = msgspec.json.Decoder(float_hook=_decimal)
-_ENCODER = msgspec.json.Encoder(decimal_format="number", order=None)
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_MOST_BITS: Final = 13_000
+"""An integer of more bits is written in hexadecimal: Python refuses to write it in decimal."""
 _EXACT = Context(prec=400)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
@@ -64,9 +71,42 @@ def decode(raw: bytes, shape: Any) -> Any:
         raise MalformedAnswer(message) from error
 
 
-def encode(plain: Any) -> bytes:
-    """Encode plain data as JSON, with ``Decimal`` as an exact number."""
-    return _ENCODER.encode(plain)
+def encode(value: Any, odd_numbers: Literal["null", "text"] = "null") -> bytes:
+    """Encode any value as JSON in UTF-8.
+
+    A ``Decimal`` is an exact number, and NaN and infinity are null; with ``text`` all three are text. Half of a
+    surrogate pair becomes U+FFFD, bytes become base64, and an object of an unknown type becomes its text.
+    """
+    if odd_numbers == "null":
+        try:
+            raw = _ENCODER.encode(value)
+        except (TypeError, ValueError):
+            pass
+        else:
+            if b"NaN" not in raw and b"Infinity" not in raw:  # of a Decimal, or within a text
+                return raw
+    return _ENCODER.encode(_valid(value, odd_numbers == "text"))
+
+
+def _valid(value: Any, as_text: bool) -> Any:  # noqa: PLR0911 - one for each kind of value
+    match value:
+        case None | bool() | bytes() | bytearray() | memoryview():
+            return value
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case int():
+            return int(value) if value.bit_length() < _MOST_BITS else hex(value)
+        case float():
+            return float(value) if math.isfinite(value) else str(float(value)) if as_text else None
+        case Decimal():
+            return str(value) if as_text else value if value.is_finite() else None
+        case datetime() | date() | time():
+            return value.isoformat()
+        case Mapping():
+            return {_SURROGATE.sub("\ufffd", str(name)): _valid(item, as_text) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_valid(item, as_text) for item in value]
+    return _SURROGATE.sub("\ufffd", str(value))
 
 
 def json_number(value: Decimal) -> Decimal:

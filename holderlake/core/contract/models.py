@@ -34,8 +34,16 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from holderlake.core.contract.chains import CHAIN_ID_PATTERN, address_of_token_id, normalise_address
+from holderlake.core.contract.chains import (
+    ADDRESSES_OF_64_DIGITS,
+    BITCOINS,
+    CHAIN_ID_PATTERN,
+    address_of_token_id,
+    normalise_address,
+    one_spelling,
+)
 from holderlake.core.contract.fields import ESSENTIAL, Column, Kind
+from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.times import as_utc
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
@@ -163,7 +171,11 @@ class TokenKey(Model):
     @model_validator(mode="before")
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
-        return current_token_key(value)
+        key = current_token_key(value)
+        if not isinstance(key, dict) or not isinstance(key.get("address"), str):
+            return key
+        has_forms = key.get("chain") in ADDRESSES_OF_64_DIGITS | BITCOINS
+        return key | {"address": one_spelling(key["chain"], key["address"])} if has_forms else key
 
 
 def current_token_key(key: Any, chain: str | None = None) -> Any:
@@ -315,14 +327,12 @@ class Cluster(Model):
 class SupplyStats(Model):
     """Shares of the total supply by kind of holder. docs/contract.md, "Objects", defines each of them."""
 
-    cexs: Measured = Field(description="Share of supply held by centralised exchanges")
-    dexs: Measured = Field(description="Share of supply held by decentralised exchanges")
-    contracts: Measured = Field(description="Share of supply held by contracts, exchanges' ones too")
-    fresh_wallets: Measured = Field(description="Share of supply held by wallets under 10 days old")
-    top_10_adjusted: Measured = Field(
-        description="Share of supply of the 10 largest groups, which are clusters and shown holders outside them"
-    )
-    bundles: Measured = Field(description="Share of supply of the 10 largest clusters")
+    cexs: Measured = Field(description=FIGURES["cexs"].explanation)
+    dexs: Measured = Field(description=FIGURES["dexs"].explanation)
+    contracts: Measured = Field(description=FIGURES["contracts"].explanation)
+    fresh_wallets: Measured = Field(description=FIGURES["fresh_wallets"].explanation)
+    top_10_adjusted: Measured = Field(description=FIGURES["top_10_adjusted"].explanation)
+    bundles: Measured = Field(description=FIGURES["bundles"].explanation)
 
 
 def score_name(names: Mapping[str, Any]) -> str | None:
@@ -339,13 +349,11 @@ def score_name(names: Mapping[str, Any]) -> str | None:
 class Scores(Model):
     """Figures of concentration. The field ``service_score`` may have another name in the answer, see ``score_name``."""
 
-    service_score: Number | None = Field(
-        default=None, description="0 concentrated to 100 decentralised; null where it does not apply"
-    )
-    gini_index: Measured = Field(description="Inequality among groups, 0 equal to 1")
-    herfindahl_hirschman_index: Measured = Field(description="Concentration among groups, 0 to 1")
+    service_score: Number | None = Field(default=None, description=FIGURES["service_score"].explanation)
+    gini_index: Measured = Field(description=FIGURES["gini_index"].explanation)
+    herfindahl_hirschman_index: Measured = Field(description=FIGURES["herfindahl_hirschman_index"].explanation)
     nakamoto_coefficient: Annotated[int | None, WithJsonSchema({"type": "integer"})] = Field(
-        description="Least number of groups that together hold half"
+        description=FIGURES["nakamoto_coefficient"].explanation
     )
 
     @model_validator(mode="before")

@@ -1,8 +1,8 @@
 """The requests of the API as plain data: path, options, body, price and type of the answer.
 
 The client sends these requests, and the service parses them. Planner and ledger read their prices. The archive stores
-an answer under its request. Requests of our own routes are in ``extra_requests``. Source: docs/contract.md, "Endpoints
-and credits".
+an answer under its request. Requests of our own routes belong to the service, except the rules of maps. Source:
+docs/contract.md, "Endpoints and credits".
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from holderlake.core.contract.models import (
     Token,
     TokenKey,
 )
+from holderlake.core.contract.rules import MapRules
 
 MAX_SUBGRAPH_ADDRESSES = 1_000
 MAX_METADATA_ADDRESSES = 2_500
@@ -329,3 +330,12 @@ ENDPOINTS: tuple[type[Request], ...] = (
     AddressMetadataRequest,
     AddressesMetadataRequest,
 )
+
+
+class RulesRequest(Request):
+    """GET /v0/x/rules: the rules by which maps are made."""
+
+    endpoint: ClassVar[str] = "x_rules"
+    route: ClassVar[str] = "/v0/x/rules"
+    price: ClassVar[int] = 0
+    answer: ClassVar[Any] = MapRules

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from holderlake.core.contract.models import Address
+from holderlake.core.contract.models import Address, Model
 
 
 class Rules(BaseModel, frozen=True):
@@ -31,6 +31,14 @@ class Rules(BaseModel, frozen=True):
         default=frozenset(), description="Contracts that can be time nodes, in addition to exchanges"
     )
     labels: Literal["latest", "as_of"] = Field(
-        default="latest",
-        description="Labels with a period count at all instants (latest), or at those of their period (as_of)",
+        default="as_of",
+        description="Labels with a period count at instants of their period (as_of), or at all instants (latest)",
     )
+
+
+class MapRules(Rules, Model):
+    """The rules by which maps are computed. Two maps can be compared if their rules and options are equal."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    score_version: int = Field(ge=1, description="Version of the service score: its formula and its groups.")

@@ -126,20 +126,27 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
     return _merged_answers(raws, list[GroupedTransfer], build)
 
 
-def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode answers (JSON bytes) with the metadata of addresses into the table ``addresses``.
+def list_rows(table: str, item: type) -> Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]:
+    """Return a function that decodes answers (JSON bytes) which are lists of the model ``item`` into a table.
 
-    ``addresses`` is not used; it is there because all decoding functions have the same parameters. Raises
-    ``MalformedAnswer`` if an answer cannot be parsed.
+    The table's columns are those of the model, ``chain`` and ``as_of``. The function raises ``MalformedAnswer`` if an
+    answer cannot be parsed.
     """
-    common = _common(chain=chain, as_of=as_of)
 
-    def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
-        return {
-            "addresses": rows_of("addresses", AddressMetadata, [item for answer in answers for item in answer], common)
-        }
+    def decode(raws: Sequence[bytes], chain: str, subjects: Sequence[str], as_of: datetime) -> Decoded:
+        common = _common(chain=chain, as_of=as_of)
 
-    return _merged_answers(raws, list[AddressMetadata], build)
+        def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
+            return {table: rows_of(table, item, [row for answer in answers for row in answer], common)}
+
+        return _merged_answers(raws, list[item], build)  # type: ignore[valid-type] # a model, for msgspec
+
+    decode.__qualname__ = f"list_rows of {table}"  # answers of one decoder are decoded together
+    return decode
+
+
+address_rows: Final = list_rows("addresses", AddressMetadata)
+"""Decoder of the metadata of addresses."""
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:

@@ -10,10 +10,12 @@ import asyncio
 import hashlib
 import json
 import random
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from html.entities import codepoint2name
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
@@ -28,7 +30,7 @@ from holderlake.core.contract import exact_json
 from holderlake.core.contract.prices import CREDIT, parse_credits
 from holderlake.core.contract.requests import Request
 from holderlake.core.contract.times import utc_now
-from holderlake.core.http import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport, log_retries
+from holderlake.core.http import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, log_retries
 from holderlake.core.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.core.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.core.provider.errors import (
@@ -45,6 +47,7 @@ from holderlake.core.provider.ledger.entries import MOST_CREDITS
 _DEAREST: Final = 100
 """A cost in a header of more than this multiple of the list price is implausible."""
 _LONGEST_REASON: Final = 300
+_SHORTEST_KEY: Final = 8
 _ERROR_KEYS: Final = frozenset(
     {"detail", "code", "error", "errors", "message", "status", "statusCode", "title", "type"}
 )
@@ -104,7 +107,6 @@ class CallOptions:
     rate_window: float = 60.0
     charged_repeats: int = 1
     answer_bytes: int = RESPONSE_BYTES
-    transport: Transport = "aiohttp"
 
 
 class ProviderClient:
@@ -132,6 +134,7 @@ class ProviderClient:
         self.base_url = str(self._url).rstrip("/")
         self.rate_per_minute = rate_per_minute
         self._key = _checked_key(api_key)
+        self._redact = _redactor(self._key.get_secret_value())
         self._timeout = timeout
         self._first_wait = first_wait
         self._options = options or CallOptions()
@@ -158,7 +161,6 @@ class ProviderClient:
             timeout=self._timeout,
             connections=self._connections,
             response_bytes=self._options.answer_bytes,
-            transport=self._options.transport,
         )
         return self
 
@@ -242,8 +244,7 @@ class ProviderClient:
         """Send a request once, without waiting or retrying, and return its 2xx answer. Raises ``ProviderError``."""
         response = await self._send(request)
         if not 200 <= response.status < 300:
-            headers = {name: self.redacted(value) for name, value in response.headers.items()}
-            raise error_of(response.status, self.redacted_bytes(response.content), headers, request.endpoint)
+            raise error_of(response.status, response.content, response.headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
         self.publishes_rules = self.publishes_rules or "x-rules" in response.headers
         cost, remaining, disbelieved = self._credits(request, response.headers)
@@ -292,13 +293,17 @@ class ProviderClient:
 
     def redacted(self, text: str) -> str:
         """Return the text with ``***`` for the API key: providers and proxies may repeat a request's headers."""
-        key = self._key.get_secret_value()
-        return text.replace(key, "***") if key else text
+        return self._redact(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
-    def redacted_bytes(self, raw: bytes) -> bytes:
-        """Return the bytes with ``***`` for the API key."""
-        key = self._key.get_secret_value().encode()
-        return raw.replace(key, b"***") if key else raw
+    def _without_key(self, response: HttpResponse) -> HttpResponse:
+        """Return the response with ``***`` for the API key, before anything is read of it or written.
+
+        The body of a success keeps a key of fewer than ``_SHORTEST_KEY`` characters, which could be a word of the data.
+        """
+        headers = {name: self.redacted(value) for name, value in response.headers.items()}
+        is_kept = 200 <= response.status < 300 and len(self._key.get_secret_value()) < _SHORTEST_KEY
+        content = response.content if is_kept else self._redact(response.content)
+        return HttpResponse(response.status, headers, content)
 
     async def _send(self, request: Request) -> HttpResponse:
         """Send a request once and return the response, of any status. Raises ``Unreachable``."""
@@ -309,10 +314,11 @@ class ProviderClient:
         content = None if request.body is None else exact_json.encode(request.body)
         try:
             with self.limit.measured():
-                return await self._http.send(request.method, url, headers=self._headers(request), content=content)
+                response = await self._http.send(request.method, url, headers=self._headers(request), content=content)
+            return self._without_key(response)
         except HttpError as error:
             if error.response is not None and not 200 <= error.response.status < 300:
-                return error.response  # the status of an error says enough without its body
+                return self._without_key(error.response)  # the status of an error says enough without its body
             failure = self._failure(request, error)
         raise failure
 
@@ -334,7 +340,7 @@ class ProviderClient:
         self, kind: Garbage, response: HttpResponse, cost: int | None, remaining: int | None
     ) -> BrokenAnswer:
         """Return the exception for a 2xx response without a charge whose body is no answer of the API."""
-        start = self.redacted_bytes(response.content)[:60].decode("utf-8", "replace")
+        start = self.redacted(response.content[:1_000].decode("utf-8", "replace"))[:60]
         error = BrokenAnswer(self._described("gave no answer", f"{_GARBAGE[kind]}: {start!r}"), None, response.status)
         error.broken, error.cost_billed, error.credits_remaining = kind, cost, remaining
         return error
@@ -429,6 +435,36 @@ def _checked_key(api_key: str | SecretStr | None) -> SecretStr:
             "accented letter: copy the key again"
         )
     return SecretStr(key.strip())
+
+
+def _redactor(key: str) -> Callable[[bytes], bytes]:
+    """Return a function that replaces the key in bytes by ``***``.
+
+    Each character of the key may be escaped once or twice, for an address, JSON or HTML. Only bytes with a character
+    that begins an escape are searched for those, because it takes milliseconds for a map.
+    """
+    if not key:
+        return bytes
+    plain_key = key.encode()
+    escaped_key = re.compile("".join(map(_escapes, key)).encode())
+
+    def redact(raw: bytes) -> bytes:
+        raw = raw.replace(plain_key, b"***")
+        return escaped_key.sub(b"***", raw) if any(mark in raw for mark in (b"\\", b"%", b"&")) else raw
+
+    return redact
+
+
+def _escapes(letter: str) -> str:
+    """Return a pattern of an ASCII character, plain or escaped. Each alternative begins with a fixed character."""
+    code, itself = ord(letter), re.escape(letter)
+    entity = rf"#0*{code}|#x0*{code:x}|{codepoint2name.get(code, 'none')}"
+    forms = [itself, rf"\\\\{{0,2}}(?:u00{code:02x})", f"%(?:25)?{code:02x}", f"&(?:amp;)?(?:{entity});"]
+    if not letter.isalnum():
+        forms += [rf"\\\\{{0,2}}{itself}"]
+    if letter == " ":
+        forms += [r"\+"]
+    return f"(?:{forms[0]}|(?i:{'|'.join(forms[1:])}))"
 
 
 def _user_agent() -> str:

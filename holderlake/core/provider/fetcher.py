@@ -19,10 +19,9 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, cast
 
 from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
-from holderlake.core.contract.extra_models import MapRules
-from holderlake.core.contract.extra_requests import RulesRequest
 from holderlake.core.contract.prices import credits_text
-from holderlake.core.contract.requests import Request
+from holderlake.core.contract.requests import Request, RulesRequest
+from holderlake.core.contract.rules import MapRules
 from holderlake.core.provider.backoff import LONGEST_WAIT
 from holderlake.core.provider.broken_answers import BrokenStreak
 from holderlake.core.provider.client import ProviderClient, Response

@@ -12,29 +12,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from sqlalchemy import Column, MetaData, Table, Text, delete, select
+
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.ledger.statements import FORMAT
-from holderlake.core.storage.state import Where, open_state
+from holderlake.core.storage.state import Where, open_state, put
 
 VALID_FOR: Final = timedelta(days=7)
 """Time after which a refused endpoint is requested again, because the plan may have changed."""
-_SCHEMA: Final = (
-    """
-    CREATE TABLE IF NOT EXISTS plan_limits (
-        provider TEXT NOT NULL,
-        key TEXT NOT NULL,
-        endpoint TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (provider, key, endpoint)
-    ) WITHOUT ROWID
-    """,
+_TABLES: Final = MetaData()
+_LIMITS: Final = Table(
+    "plan_limits",
+    _TABLES,
+    *(Column(name, Text, primary_key=True) for name in ("provider", "key", "endpoint")),
+    *(Column(name, Text, nullable=False) for name in ("reason", "at")),
+    sqlite_with_rowid=False,
 )
-_ADD: Final = """
-    INSERT INTO plan_limits VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (provider, key, endpoint) DO UPDATE SET reason = excluded.reason, at = excluded.at
-"""
-_REMOVE: Final = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"
 
 
 @dataclass(frozen=True)
@@ -57,12 +50,10 @@ class PlanLimits:
     def __init__(
         self, location: Where, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now
     ) -> None:
-        self._db = open_state(location, _SCHEMA, "NORMAL", version=FORMAT)
+        self._db = open_state(location, _TABLES, "NORMAL", version=FORMAT)
         self._now = now
-        self._account = (provider_id, _fingerprint(provider_id, key or ""))
-        rows = self._db.rows(
-            "SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._account
-        )
+        self._account = {"provider": provider_id, "key": _fingerprint(provider_id, key or "")}
+        rows = self._db.rows(select(_LIMITS.c.endpoint, _LIMITS.c.reason, _LIMITS.c.at).filter_by(**self._account))
         plan_limits = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
         self.limits = {limit.endpoint: limit for limit in plan_limits if self._now() < limit.until}
         """Plan limits that have not expired, by endpoint."""
@@ -70,13 +61,13 @@ class PlanLimits:
     def refused(self, endpoint: str, reason: str) -> None:
         """Store that the plan does not include an endpoint, with the provider's reason."""
         self.limits[endpoint] = PlanLimit(endpoint, reason, self._now())
-        values = (*self._account, endpoint, reason, self._now().isoformat())
-        self._db.run(lambda db: db.execute(_ADD, values))
+        row = self._account | {"endpoint": endpoint, "reason": reason, "at": self._now().isoformat()}
+        self._db.run(lambda db: put(db, _LIMITS, row))
 
     def remove(self, endpoint: str) -> None:
         """Remove the plan limit of an endpoint that answered, if there is one."""
         if self.limits.pop(endpoint, None):
-            self._db.run(lambda db: db.execute(_REMOVE, (*self._account, endpoint)))
+            self._db.run(lambda db: db.execute(delete(_LIMITS).filter_by(**self._account, endpoint=endpoint)))
 
     def close(self) -> None:
         self._db.close()

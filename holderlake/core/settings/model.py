@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -40,9 +40,6 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(default=None, description="The provider's API key; environment only")
     api_key_file: PathSetting | None = Field(
         default=None, description="A file that contains the API key; environment only"
-    )
-    http_transport: Literal["aiohttp", "httpx"] = Field(
-        default="aiohttp", description="Transport of HTTP calls: aiohttp, or httpx for its own, which takes more CPU"
     )
     provider: ProviderSettings = ProviderSettings()
     watchlist: TypedTokens = Field(

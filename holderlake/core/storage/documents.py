@@ -6,24 +6,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from holderlake.core.storage.atomic_files import write_whole
-from holderlake.core.storage.postgresql import Postgres, PostgresDatabase
+from sqlalchemy import Column, MetaData, Table, Text, delete, select
 
-_SCHEMA: Final = (
-    """
-    CREATE TABLE IF NOT EXISTS documents (
-        folder TEXT NOT NULL,
-        name TEXT NOT NULL,
-        content TEXT NOT NULL,
-        PRIMARY KEY (folder, name)
-    )
-    """,
+from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.postgresql import Postgres
+from holderlake.core.storage.state import PostgresState, put
+
+_TABLES: Final = MetaData()
+_DOCUMENTS: Final = Table(
+    "documents",
+    _TABLES,
+    Column("folder", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("content", Text, nullable=False),
 )
-_PUT: Final = (
-    "INSERT INTO documents VALUES (?, ?, ?) ON CONFLICT (folder, name) DO UPDATE SET content = excluded.content"
-)
-_ALL: Final = "SELECT content FROM documents WHERE folder = ? ORDER BY name"
-_REMOVE: Final = "DELETE FROM documents WHERE folder = ? AND name = ?"
 
 
 class Documents:
@@ -38,24 +34,27 @@ class Documents:
         if self._db is None:
             write_whole(self._path(name), content)
         else:
-            self._db.run(lambda db: db.execute(_PUT, (self._folder.name, name, content.decode())))
+            row = {"folder": self._folder.name, "name": name, "content": content.decode()}
+            self._db.run(lambda db: put(db, _DOCUMENTS, row))
 
     def all(self) -> list[bytes]:
         """Return the content of all documents, sorted by name."""
         if self._db is None:
             return [path.read_bytes() for path in sorted(self._folder.glob("*.json"))]
-        return [content.encode() for (content,) in self._db.rows(_ALL, (self._folder.name,))]
+        contents = select(_DOCUMENTS.c.content).where(_DOCUMENTS.c.folder == self._folder.name)
+        return [content.encode() for (content,) in self._db.rows(contents.order_by(_DOCUMENTS.c.name))]
 
     def remove(self, name: str) -> None:
         """Delete a document, if there is one."""
         if self._db is None:
             self._path(name).unlink(missing_ok=True)
         else:
-            self._db.run(lambda db: db.execute(_REMOVE, (self._folder.name, name)))
+            document = _DOCUMENTS.c.folder == self._folder.name, _DOCUMENTS.c.name == name
+            self._db.run(lambda db: db.execute(delete(_DOCUMENTS).where(*document)))
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"
 
     @cached_property
-    def _db(self) -> PostgresDatabase | None:
-        return PostgresDatabase(self._place, _SCHEMA) if isinstance(self._place, Postgres) else None
+    def _db(self) -> PostgresState | None:
+        return PostgresState(self._place, _TABLES) if isinstance(self._place, Postgres) else None

@@ -16,23 +16,18 @@ from pathlib import Path
 from typing import Final
 
 from filelock import FileLock
+from sqlalchemy import Column, Double, MetaData, Table, Text, delete, select
 
 from holderlake.core.storage.locks import is_held, locked, try_lock
-from holderlake.core.storage.postgresql import NOW, PostgresDatabase
 from holderlake.core.storage.sqlite import DatabaseError, explained
-from holderlake.core.storage.state import State, StateConnection, Where
+from holderlake.core.storage.state import PostgresState, State, StateConnection, Where, put, unix_now
 
-OWNERS: Final = ("CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, seen_at REAL NOT NULL)",)
-"""Table of the heartbeats, in unix seconds of the server; PostgreSQL only."""
-_BEAT: Final = f"""
-    INSERT INTO owners VALUES (?, {NOW}) ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at
-"""
-_FORGET: Final = "DELETE FROM owners WHERE name = ?"
-_LEASES: Final = (*OWNERS, "CREATE TABLE IF NOT EXISTS leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL)")
-_HOLDER: Final = "SELECT owner FROM leases WHERE name = ?"
-_TAKE: Final = "INSERT INTO leases VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET owner = excluded.owner"
-_GIVE_BACK: Final = "DELETE FROM leases WHERE name = ? AND owner = ?"
-_HEARTBEAT_AGES: Final = f"SELECT name, {NOW} - seen_at FROM owners"
+_TABLES: Final = MetaData()
+_OWNERS: Final = Table(
+    "owners", _TABLES, Column("name", Text, primary_key=True), Column("seen_at", Double, nullable=False)
+)
+"""Heartbeats, in unix seconds of the server; PostgreSQL only."""
+_LEASES: Final = Table("leases", _TABLES, Column("name", Text, primary_key=True), Column("owner", Text, nullable=False))
 _BEATS: Final = 6
 """Heartbeats in the time after which an owner counts as ended."""
 _LAST_BEAT_SECONDS: Final = 2.0
@@ -49,7 +44,9 @@ class Owner:
         host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())
         self.name = f"{host}-{secrets.token_hex(8)}"
         self._host = f"{host}-"
-        self._shared = database if isinstance(database, PostgresDatabase) else None
+        self._shared = database if isinstance(database, PostgresState) else None
+        if self._shared is not None:
+            self._shared.run(lambda db: _OWNERS.create(db, checkfirst=True))
         self._base = place.files if not isinstance(place, Path) else place
         self._lock: FileLock | None = None
         self._has_beaten = False
@@ -62,7 +59,7 @@ class Owner:
         Raises ``DatabaseError`` if the file cannot be written.
         """
         if self._shared is not None and not self._has_beaten:
-            db.execute(_BEAT, (self.name,))  # again until one is committed: this transaction may be rolled back
+            self._note_beat(db)  # again until one is committed: this transaction may be rolled back
         if self._lock is not None:
             return set()
         try:
@@ -84,7 +81,7 @@ class Owner:
         ages = self._heartbeat_ages(db)
         ended = {name for name in other_names if self._has_ended(name, ages.get(name))}
         if self._shared is not None:
-            db.executemany(_FORGET, [(name,) for name in ended])
+            db.execute(delete(_OWNERS).where(_OWNERS.c.name.in_(ended)))
         return ended
 
     def _has_ended(self, name: str, silent_for: float | None) -> bool:
@@ -102,17 +99,23 @@ class Owner:
 
     def _heartbeat_ages(self, db: StateConnection) -> dict[str, float]:
         """Return the seconds since the last heartbeat of each owner; empty for SQLite."""
-        return dict(db.execute(_HEARTBEAT_AGES).fetchall()) if self._shared is not None else {}
+        if self._shared is None:
+            return {}
+        now = unix_now(db)
+        return {name: now - seen_at for name, seen_at in db.execute(select(_OWNERS))}
 
-    def _beat(self, database: PostgresDatabase) -> None:
+    def _note_beat(self, db: StateConnection) -> None:
+        put(db, _OWNERS, {"name": self.name, "seen_at": unix_now(db)})
+
+    def _beat(self, database: PostgresState) -> None:
         wait = 0.0
         while not self._closed.wait(wait):
             with suppress(DatabaseError):
-                database.run(lambda db: db.execute(_BEAT, (self.name,)), write=False)
+                database.run(self._note_beat, write=False)
                 self._has_beaten = True
             wait = database.place.lease_seconds / _BEATS
         with suppress(DatabaseError), database.transaction(write=False) as db:
-            db.execute(_FORGET, (self.name,))
+            db.execute(delete(_OWNERS).where(_OWNERS.c.name == self.name))
 
     def close(self) -> None:
         """Unlock and delete the file, and delete the heartbeat: the owner has ended."""
@@ -138,15 +141,15 @@ def leased(place: Where, name: str, if_held: Exception) -> Iterator[None]:
         with locked(place.with_name(f"{place.name}.lock"), if_held):
             yield
         return
-    with closing(PostgresDatabase(place, _LEASES)) as database:
+    with closing(PostgresState(place, _TABLES)) as database:
         owner = Owner(database, place)
 
         def take(db: StateConnection) -> bool:
             owner.join(db)
-            holders = {holder for (holder,) in db.execute(_HOLDER, (name,)).fetchall()}
+            holders = {*db.scalars(select(_LEASES.c.owner).where(_LEASES.c.name == name))}
             if holders - owner.ended(db, holders) - {owner.name}:
                 return False
-            db.execute(_TAKE, (name, owner.name))
+            put(db, _LEASES, {"name": name, "owner": owner.name})
             return True
 
         try:
@@ -154,5 +157,6 @@ def leased(place: Where, name: str, if_held: Exception) -> Iterator[None]:
                 raise if_held
             yield
         finally:
-            database.run(lambda db: db.execute(_GIVE_BACK, (name, owner.name)))
+            own_lease = _LEASES.c.name == name, _LEASES.c.owner == owner.name
+            database.run(lambda db: db.execute(delete(_LEASES).where(*own_lease)))
             owner.close()

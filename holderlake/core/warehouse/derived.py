@@ -1,7 +1,7 @@
 """Parquet files next to the warehouse's file, from which it has some of its tables and views.
 
-Most can be made again: tokens, labels and balances of the store, and tables of other parts. Others are links to files of
-the user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
+Most can be made again: tokens, labels and balances of the store, and tables of other parts. Others are links to files
+of the user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
 """
 
 from __future__ import annotations

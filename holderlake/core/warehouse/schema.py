@@ -21,6 +21,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table, column
 from holderlake.core.parts import parts
 from holderlake.core.warehouse import spending, transfers
@@ -88,6 +89,11 @@ _SNAPSHOTS: Final = {
 """Values for ``snapshots.sql.template`` by table: a phrase that describes the rows, and an example query.
 
 Another table about tokens has the phrase and the example of ``_snapshots``.
+"""
+_IS_BURN: Final = """\
+-- True for an address without an owner: mints come from it, burns go to it.
+-- Example: SELECT is_burn('0x000000000000000000000000000000000000dead') AS dead;
+CREATE OR REPLACE MACRO is_burn(address) AS address IN ({addresses});
 """
 _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
 _NAMED_STATEMENT: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
@@ -182,8 +188,10 @@ class Query:
 @cache
 def queries() -> tuple[Query, ...]:
     """Return all views and macros, sorted by name."""
-    folder = files("holderlake.core.warehouse").joinpath("sql")
-    texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
+    folders = [files("holderlake.core.warehouse").joinpath("sql"), *map(files, parts("views"))]
+    found = (file for folder in folders for file in folder.iterdir())
+    texts = [file.read_text("utf-8") for file in found if file.name.endswith(".sql")]
+    texts.append(_IS_BURN.format(addresses=", ".join(map(quoted, sorted(BURN_ADDRESSES)))))
     texts += [_snapshots(table) for table in TABLES.values() if table.family and "token_address" in table.key]
     statements = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]
     return tuple(sorted(statements, key=lambda query: query.name))

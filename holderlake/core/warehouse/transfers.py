@@ -44,21 +44,19 @@ TOKENS: Final = pa.schema(
 """Columns of ``tokens.parquet``, one row for each token with transfers. Times are UTC."""
 LABELS: Final = pa.schema(
     [
+        pa.field("chain", pa.string()),
         pa.field("address", pa.string(), nullable=False),
         pa.field("kind", pa.string()),
         pa.field("label", pa.string()),
+        pa.field("valid_from", pa.timestamp("us")),
+        pa.field("valid_to", pa.timestamp("us")),
     ]
 )
-"""Columns of ``labels.parquet``, one row for each address with a label.
+"""Columns of ``labels.parquet``, one row for each time in which an address has one label on a chain.
 
-``kind`` is burn (an address without an owner: mints come from it, burns go to it), cex, dex, contract or null.
-"""
-LABEL_PERIODS: Final = pa.schema(
-    [*LABELS, pa.field("valid_from", pa.timestamp("us")), pa.field("valid_to", pa.timestamp("us"))]
-)
-"""Columns of ``label_periods.parquet``, one row for each period of an address whose labels have periods.
-
-``valid_from`` and ``valid_to`` (UTC) are the first and last second; null without such an end.
+``chain`` is null for chains that have no row of the address. ``kind`` is burn (an address without an owner: mints come
+from it, burns go to it), cex, dex, contract or null. ``valid_from`` and ``valid_to`` (UTC) are the first and last
+second; null without such an end.
 """
 
 CHANGES: Final = pa.schema(
@@ -75,7 +73,6 @@ Answers as of ``first_time`` (UTC) or later may have changed.
 _FILES: Final = (
     "tokens",
     "labels",
-    "label_periods",
     "changes",
     "cluster_links",
     "entities",
@@ -108,12 +105,10 @@ SELECT
     false AS has_assumed_decimals, '' AS token_standard,
     0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
 WHERE false;
-CREATE OR REPLACE VIEW _internal.stored_labels AS
-SELECT '' AS address, '' AS kind, '' AS label
+CREATE OR REPLACE VIEW _internal.labels AS
+SELECT
+    '' AS chain, '' AS address, '' AS kind, '' AS label, NULL::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to
 WHERE false;
-CREATE OR REPLACE VIEW _internal.label_periods AS
-SELECT *, NULL::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to
-FROM _internal.stored_labels;
 CREATE OR REPLACE VIEW _internal.store_changes AS
 SELECT 0::BIGINT AS number, NULL::TIMESTAMP AS first_time
 WHERE false;
@@ -145,8 +140,7 @@ _FOLDERS: Final = {
 """The view of each folder of files by token, its SQL, and its SQL if there are no files."""
 _STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _internal.label_periods AS FROM read_parquet({label_periods}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.labels AS FROM read_parquet({labels}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.store_changes AS
 SELECT number, CAST(first_time AS TIMESTAMP) AS first_time
 FROM read_parquet({changes}, hive_partitioning = false);
@@ -205,7 +199,7 @@ class StoredTransfers:
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address, in
     the folders ``transfers`` and ``openings``. ``write_balances`` writes the balances that follow from such files, to
     paths with their names; it raises ``FileNotFoundError`` if the store has changed. ``tables`` returns the tables
-    ``tokens`` (schema ``TOKENS``), ``labels``, ``label_periods`` and ``changes``. ``findings`` has the files
+    ``tokens`` (schema ``TOKENS``), ``labels`` (``LABELS``) and ``changes``. ``findings`` has the files
     ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
     ``undone.parquet``, as far as they exist.
     """

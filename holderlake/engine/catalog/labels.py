@@ -34,37 +34,45 @@ CASE WHEN :at IS NULL THEN is_latest ELSE valid_from <= :at AND (valid_to IS NUL
 """
 """Whether a label counts at the unix second ``at``; without ``at``, whether it is the last one of its source."""
 _HAS_PERIOD: Final = "(valid_from > 0 OR valid_to IS NOT NULL)"
+_OF_CHAIN: Final = "(:chain IS NULL OR chain IN (:chain, ''))"
+"""Whether a row holds on ``chain``; '' means the rows of all chains alone, and None any row."""
 _OF_ADDRESSES: Final = f"""
 SELECT address, name, entity_id, is_cex, is_dex, is_contract, is_paid_label
 FROM labels
-WHERE address IN (SELECT value FROM json_each(:addresses)) AND {_IS_VALID}
-ORDER BY address, (chain IN (:chain, '') OR :chain IS NULL) DESC, precedence DESC, (chain = :chain) DESC, chain, source
+WHERE address IN (SELECT value FROM json_each(:addresses)) AND {_OF_CHAIN} AND {_IS_VALID}
+ORDER BY address, precedence DESC, (chain = :chain) DESC, chain, source
 """
 _OF_ONE: Final = f"SELECT {_COLUMNS} FROM labels WHERE address = ? ORDER BY precedence DESC, chain, source, valid_from"
 _KINDS: Final = f"""
 SELECT address, max(is_cex), max(is_dex), max(is_contract)
 FROM (
-    SELECT address, is_cex, is_dex, is_contract FROM labels WHERE NOT {_HAS_PERIOD}
+    SELECT address, is_cex, is_dex, is_contract FROM labels WHERE NOT {_HAS_PERIOD} AND {_OF_CHAIN}
     UNION ALL
-    SELECT address, 0, 0, 1 FROM tokens
+    SELECT address, 0, 0, 1 FROM tokens WHERE {_OF_CHAIN}
 )
 GROUP BY address
 """
 _KINDS_OF_PERIODS: Final = f"""
 SELECT address, max(is_cex), max(is_dex), max(is_contract)
 FROM labels
-WHERE {_HAS_PERIOD} AND {_IS_VALID}
+WHERE {_HAS_PERIOD} AND {_OF_CHAIN} AND {_IS_VALID}
 GROUP BY address
 """
-_ADDRESSES_WITH_PERIODS: Final = f"SELECT DISTINCT address FROM labels WHERE {_HAS_PERIOD} ORDER BY address"
+_LABELLED: Final = """
+SELECT chain, address FROM labels
+UNION
+SELECT chain, address FROM tokens
+ORDER BY 1, 2
+"""
+_WITH_PERIODS: Final = f"SELECT DISTINCT address FROM labels WHERE {_HAS_PERIOD}"
 _PERIOD_STARTS: Final = """
 SELECT valid_from FROM labels WHERE valid_from > 0
 UNION
 SELECT valid_to + 1 FROM labels WHERE valid_to IS NOT NULL
 ORDER BY 1
 """
-_CONTRACTS: Final = """
-SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_each(:addresses))
+_CONTRACTS: Final = f"""
+SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_each(:addresses)) AND {_OF_CHAIN}
 """
 
 
@@ -122,9 +130,10 @@ def merged_labels(
 ) -> dict[str, AddressLabel]:
     """Return the merged label of each address that has labels, by address.
 
-    ``at`` is the unix second whose labels count; None means the last ones of each source. Labels of ``chain`` and of
-    all chains come first, then those of other chains, both by descending precedence. The first label with a name gives
-    the name. Token contracts and burn addresses count as contracts even without a label.
+    ``at`` is the unix second whose labels count; None means the last ones of each source. A label of one chain holds
+    on that chain only. ``chain`` '' means labels of all chains alone, None means every label. The label with a name and
+    the highest precedence gives the name. Token contracts (on their chain) and burn addresses count as contracts even
+    without a label.
     """
     parameters = {"addresses": json.dumps(list(addresses)), "chain": chain, "at": at}
     label_of: dict[str, AddressLabel] = {}
@@ -140,33 +149,41 @@ def merged_labels(
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
     """Return the kinds of all labelled addresses, token contracts and burn addresses, by address. Names are left out.
 
-    Of the labels with a period, the last one of each source counts.
+    The labels of every chain count; of those with a period, the last one of each source.
     """
-    marked = marked_always(catalog)
-    for address, label in marked_in_period(catalog, None).items():
+    marked = marked_always(catalog, None)
+    for address, label in marked_in_period(catalog, None, None).items():
         marked[address] = _merge(marked.get(address, UNLABELLED), label)
     return marked
 
 
-def marked_always(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
-    """Return the kinds as ``marked_addresses`` does, but of labels without a period only."""
-    marked = _kinds(catalog, _KINDS, {})
+def marked_always(catalog: sqlite3.Connection, chain: str | None) -> dict[str, AddressLabel]:
+    """Return the kinds on a chain as ``marked_addresses`` does, but of labels without a period only."""
+    marked = _kinds(catalog, _KINDS, {"chain": chain})
     for address in BURN_ADDRESSES:
         marked[address] = _merge(marked.get(address, UNLABELLED), _CONTRACT)
     return marked
 
 
-def marked_in_period(catalog: sqlite3.Connection, at: int | None) -> dict[str, AddressLabel]:
-    """Return the kinds that labels with a period give at a unix second, by address, without names.
+def marked_in_period(catalog: sqlite3.Connection, chain: str | None, at: int | None) -> dict[str, AddressLabel]:
+    """Return the kinds that labels with a period give on a chain at a unix second, by address, without names.
 
     None means the last label of each source.
     """
-    return _kinds(catalog, _KINDS_OF_PERIODS, {"at": at})
+    return _kinds(catalog, _KINDS_OF_PERIODS, {"chain": chain, "at": at})
 
 
-def addresses_with_periods(catalog: sqlite3.Connection) -> list[str]:
-    """Return the addresses of labels with a period, sorted."""
-    return [address for (address,) in catalog.execute(_ADDRESSES_WITH_PERIODS)]
+def labelled_addresses(catalog: sqlite3.Connection) -> dict[str, list[str]]:
+    """Return the labelled addresses and token contracts by chain, sorted, and with '' those of all chains."""
+    addresses: dict[str, list[str]] = {"": sorted(BURN_ADDRESSES)}
+    for chain, address in catalog.execute(_LABELLED):
+        addresses.setdefault(chain, []).append(address)
+    return {chain: sorted({*of_chain}) for chain, of_chain in addresses.items()}
+
+
+def addresses_with_periods(catalog: sqlite3.Connection) -> set[str]:
+    """Return the addresses of labels with a period."""
+    return {address for (address,) in catalog.execute(_WITH_PERIODS)}
 
 
 def period_starts(catalog: sqlite3.Connection) -> list[int]:
@@ -174,7 +191,7 @@ def period_starts(catalog: sqlite3.Connection) -> list[int]:
     return [second for (second,) in catalog.execute(_PERIOD_STARTS)]
 
 
-def _kinds(catalog: sqlite3.Connection, sql: str, parameters: dict[str, int | None]) -> dict[str, AddressLabel]:
+def _kinds(catalog: sqlite3.Connection, sql: str, parameters: dict[str, str | int | None]) -> dict[str, AddressLabel]:
     return {
         address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
         for address, is_cex, is_dex, is_contract in catalog.execute(sql, parameters)

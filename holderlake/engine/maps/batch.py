@@ -64,7 +64,9 @@ def map_batches(
         return maps_of(snapshot, view, supported_token(snapshot, *key), call_instants, options, computed_at)
 
     label_time = snapshot.label_time(to_unix(min(instants))) if instants else None
-    marked_filter(snapshot, view, label_time), first_times(snapshot, view)  # both threads need them: compute them once
+    first_times(snapshot, view)  # both threads need it and the filters: compute them once
+    for chain in {chain for chain, _ in tokens}:
+        marked_filter(snapshot, view, chain, label_time)
     calls = _calls(compute, tokens, instants, options.limit)
     for batch in _batches(view, calls, lambda tables: tables["maps"].num_rows, _MAPS_PER_BATCH):
         yield {name: pa.concat_tables([tables[name] for tables in batch]) for name in MAP_TABLES}
@@ -86,7 +88,8 @@ def holder_batches(
         return holders_of(snapshot, view, supported_token(snapshot, *key), call_instants, limit, details)
 
     label_time = snapshot.label_time(to_unix(min(instants))) if instants else None
-    kinds_of_addresses(snapshot, view, label_time)  # both threads need them: compute them once
+    for chain in {chain for chain, _ in tokens}:
+        kinds_of_addresses(snapshot, view, chain, label_time)  # both threads need them: compute them once
     calls = _calls(compute, tokens, instants, limit)
     for batch in _batches(view, calls, lambda table: table.num_rows, _ROWS_PER_BATCH):
         yield pa.concat_tables(batch)

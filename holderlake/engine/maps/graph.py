@@ -428,7 +428,8 @@ class GraphInput:
         All ``seconds`` have the labels of the first one, see ``Store.label_spans``.
         """
         label_time = store.label_time(int(seconds[0]))
-        kinds, marked = kinds_of_addresses(store, view, label_time), marked_filter(store, view, label_time)
+        kinds = kinds_of_addresses(store, view, token.chain, label_time)
+        marked = marked_filter(store, view, token.chain, label_time)
         return GraphInput(store, view, kinds, marked, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:

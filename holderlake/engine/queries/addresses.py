@@ -236,29 +236,29 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
     return from_
 
 
-def kinds_of_addresses(store: Store, view: View, label_time: int | None) -> Array:
-    """Return the kinds of every address as bits, by address number.
+def kinds_of_addresses(store: Store, view: View, chain: str | None, label_time: int | None) -> Array:
+    """Return the kinds of every address on a chain as bits, by address number.
 
-    The kinds follow from the labels of ``label_time`` (see ``Store.label_time``), the current tokens, and all
-    transfers.
+    The kinds follow from the labels of the chain and of ``label_time`` (see ``Store.label_time``), the current tokens,
+    and all transfers.
     """
     generation = store.metadata_generation()
 
     def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
-        _mark(view, kinds, store.marked_always())
+        _mark(view, kinds, store.marked_always(chain))
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
     def compute_in_period() -> Array:
         kinds: Array = always.copy()
-        _mark(view, kinds, store.marked_in_period(label_time))
+        _mark(view, kinds, store.marked_in_period(chain, label_time))
         return kinds
 
-    always: Array = store.cached("kinds", (view, generation), compute)
+    always: Array = store.cached(f"kinds on {chain}", (view, generation), compute)
     if not store.period_starts():
         return always
-    return store.cached("kinds in a period", (view, generation, label_time), compute_in_period)
+    return store.cached(f"kinds on {chain} in a period", (view, generation, label_time), compute_in_period)
 
 
 def _mark(view: View, kinds: Array, marked: Mapping[str, AddressLabel]) -> None:
@@ -267,13 +267,13 @@ def _mark(view: View, kinds: Array, marked: Mapping[str, AddressLabel]) -> None:
     kinds[numbers[is_known]] |= np.array([_kind(label) for label in marked.values()], np.uint8)[is_known]
 
 
-def marked_filter(store: Store, view: View, label_time: int | None) -> Array:
-    """Return a Bloom filter of the numbers of all addresses that are exchanges, contracts or hypernodes."""
+def marked_filter(store: Store, view: View, chain: str | None, label_time: int | None) -> Array:
+    """Return a Bloom filter of the numbers of all addresses that are exchanges, contracts or hypernodes on a chain."""
 
     def compute() -> Array:
-        return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view, label_time) & MARKED))
+        return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view, chain, label_time) & MARKED))
 
-    return store.cached("filter of kinds", (view, store.metadata_generation(), label_time), compute)
+    return store.cached(f"filter of kinds on {chain}", (view, store.metadata_generation(), label_time), compute)
 
 
 def _kind(label: AddressLabel) -> int:
@@ -283,7 +283,7 @@ def _kind(label: AddressLabel) -> int:
 def labels_of_kinds(
     store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None, label_time: int | None
 ) -> list[AddressLabel]:
-    """Return the label of each address; ``UNLABELLED`` if it has none. Labels of ``chain`` have precedence.
+    """Return the label of each address on a chain; ``UNLABELLED`` if it has none.
 
     ``label_time`` is the second whose labels count, see ``Store.label_time``. ``addresses`` are numbers, and ``texts``
     the same addresses as text. ``kinds`` (see ``kinds_of_addresses``) shows which addresses have a label.

@@ -132,7 +132,7 @@ def _table(
     texts, columns = texts_of(view, distinct), None
     if details:
         label_time = store.label_time(int(seconds[0]))
-        kinds = kinds_of_addresses(store, view, label_time)
+        kinds = kinds_of_addresses(store, view, token.chain, label_time)
         labels = labels_of_kinds(store, kinds, distinct, texts.to_pylist(), token.chain, label_time)
         activities = activity(view, ranked.addresses, seconds[ranked.instants])
         columns = detail_columns(activities, labels, inverse, store.rules)

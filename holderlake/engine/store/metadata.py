@@ -177,7 +177,7 @@ class Metadata:
     def labels(
         self, addresses: Sequence[str], chain: str | None = None, at: int | None = None
     ) -> dict[str, AddressLabel]:
-        """Return the merged label of each address that has labels, by address. Labels of ``chain`` have precedence.
+        """Return the merged label of each address that has labels on a chain, by address (see ``merged_labels``).
 
         ``at`` is a unix second of ``label_time``; None means the last labels of each source.
         """
@@ -197,28 +197,33 @@ class Metadata:
 
         return self.cached("periods of labels", self.metadata_generation(), read)
 
-    def addresses_with_periods(self) -> list[str]:
-        """Return the addresses of labels with a period, sorted."""
+    def labelled_addresses(self) -> dict[str, list[str]]:
+        """Return the labelled addresses and token contracts by chain, sorted, and with '' those of all chains."""
+        with self._catalog() as catalog:
+            return labels.labelled_addresses(catalog)
+
+    def addresses_with_periods(self) -> set[str]:
+        """Return the addresses of labels with a period."""
         with self._catalog() as catalog:
             return labels.addresses_with_periods(catalog)
 
     def marked_addresses(self) -> dict[str, AddressLabel]:
         """Return the kinds of all labelled addresses, token contracts and burn addresses, by address, without names.
 
-        Of the labels with a period, the last one of each source counts.
+        The labels of every chain count; of those with a period, the last one of each source.
         """
         with self._catalog() as catalog:
             return labels.marked_addresses(catalog)
 
-    def marked_always(self) -> dict[str, AddressLabel]:
-        """Return the kinds of addresses as ``marked_addresses`` does, but of labels without a period only."""
+    def marked_always(self, chain: str | None) -> dict[str, AddressLabel]:
+        """Return the kinds on a chain as ``marked_addresses`` does, but of labels without a period only."""
         with self._catalog() as catalog:
-            return labels.marked_always(catalog)
+            return labels.marked_always(catalog, chain)
 
-    def marked_in_period(self, at: int | None) -> dict[str, AddressLabel]:
-        """Return the kinds that labels with a period give at a second of ``label_time``, by address."""
+    def marked_in_period(self, chain: str | None, at: int | None) -> dict[str, AddressLabel]:
+        """Return the kinds that labels with a period give on a chain at a second of ``label_time``, by address."""
         with self._catalog() as catalog:
-            return labels.marked_in_period(catalog, at)
+            return labels.marked_in_period(catalog, chain, at)
 
     def labels_of(self, address: str) -> list[Label]:
         """Return the stored labels of an address by descending precedence, then chain and source."""

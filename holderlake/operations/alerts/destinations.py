@@ -10,7 +10,6 @@ import asyncio
 import base64
 import binascii
 import hmac
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,8 +22,10 @@ import httpx
 import stamina
 from pydantic import SecretStr
 
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.text import printable
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.http import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport, log_retries, retry_after
+from holderlake.core.http import MEGABYTE, HttpClient, HttpError, HttpResponse, log_retries, retry_after
 from holderlake.core.settings import Settings
 from holderlake.operations.alerts.rules import Alert
 
@@ -86,7 +87,7 @@ class Log:
     def send(self, alert: Alert, found_at: datetime) -> None:
         """Write an alert to the log."""
         # JSON keeps the evidence in one line: anyone may have chosen the labels in it.
-        LOGGER.warning("%s %s", alert.sentence, json.dumps(alert.evidence))
+        LOGGER.warning("%s %s", alert.sentence, printable(exact_json.encode(alert.evidence).decode()))
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,6 @@ class Webhook:
     attempts: int = 3
     first_wait: float = field(default=0.5, repr=False)
     longest: float = SEND_SECONDS
-    transport: Transport = "aiohttp"
 
     @property
     def description(self) -> str:
@@ -138,13 +138,7 @@ class Webhook:
         failure: NotDelivered | None
         try:
             url = httpx.URL(self.url.get_secret_value())
-            http = HttpClient(
-                url,
-                headers=self._headers(message),
-                timeout=self.timeout,
-                response_bytes=MEGABYTE,
-                transport=self.transport,
-            )
+            http = HttpClient(url, headers=self._headers(message), timeout=self.timeout, response_bytes=MEGABYTE)
             try:
                 response = await http.send("POST", str(url), content=message.body)
             finally:
@@ -184,7 +178,6 @@ def webhook_of(settings: Settings) -> Webhook:
         alert_settings.signing_secret(),
         timeout=alert_settings.timeout_seconds,
         attempts=alert_settings.attempts,
-        transport=settings.http_transport,
     )
 
 
@@ -207,7 +200,7 @@ def message_of(alert: Alert, found_at: datetime) -> Message:
             "evidence": alert.evidence,
         },
     }
-    return Message(alert.fingerprint, json.dumps(content).encode())
+    return Message(alert.fingerprint, exact_json.encode(content))
 
 
 def signature(secret: SecretStr, message: Message, timestamp: str) -> str:

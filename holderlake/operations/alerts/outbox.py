@@ -13,11 +13,28 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    MetaData,
+    Table,
+    Text,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.storage.owners import leased
-from holderlake.core.storage.state import State, StateConnection, Where, open_state
+from holderlake.core.storage.state import WHOLE, State, StateConnection, Where, inserted, open_state
 from holderlake.operations.alerts.notices import NOTICES, Notice
 from holderlake.operations.alerts.rules import BLOCK, HEAD, Alert
 
@@ -25,88 +42,45 @@ Status = Literal["pending", "sending", "sent", "given_up"]
 
 _FIRST_WAIT: Final = timedelta(minutes=1)
 _LONGEST_WAIT: Final = timedelta(hours=1)
-_SCHEMA: Final = (
-    """
-    CREATE TABLE IF NOT EXISTS rules (
-        name TEXT NOT NULL,
-        definition TEXT NOT NULL,
-        began TEXT NOT NULL,
-        PRIMARY KEY (name, definition)
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS alerts (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        fingerprint TEXT NOT NULL UNIQUE,
-        name TEXT NOT NULL,
-        rule TEXT NOT NULL,
-        chain TEXT NOT NULL,
-        token_address TEXT NOT NULL,
-        timestamp TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        occasion TEXT NOT NULL,
-        measured REAL NOT NULL,
-        threshold REAL NOT NULL,
-        evidence TEXT NOT NULL,
-        found_at TEXT NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS deliveries (
-        alert INTEGER NOT NULL REFERENCES alerts (id),
-        destination TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('pending', 'sending', 'sent', 'given_up')),
-        attempts INTEGER NOT NULL DEFAULT 0,
-        next_at TEXT NOT NULL,
-        error TEXT,
-        PRIMARY KEY (alert, destination)
-    ) WITHOUT ROWID
-    """,
-    "CREATE INDEX IF NOT EXISTS deliveries_open ON deliveries (state) WHERE state IN ('pending', 'sending')",
+_TABLES: Final = MetaData()
+_RULES: Final = Table(
+    "rules",
+    _TABLES,
+    *(Column(name, Text, primary_key=True) for name in ("name", "definition")),
+    Column("began", Text, nullable=False),
+    sqlite_with_rowid=False,
 )
+_COLUMNS: Final = ("name", "rule", "chain", "token_address", "timestamp", "subject", "occasion")
+_ALERTS: Final = Table(
+    "alerts",
+    _TABLES,
+    Column("id", WHOLE, Identity(), primary_key=True),
+    Column("fingerprint", Text, nullable=False, unique=True),
+    *(Column(name, Text, nullable=False) for name in _COLUMNS),
+    *(Column(name, Double, nullable=False) for name in ("measured", "threshold")),
+    *(Column(name, Text, nullable=False) for name in ("evidence", "found_at")),
+    sqlite_autoincrement=True,
+)
+_STATES: Final = "state IN ('pending', 'sending', 'sent', 'given_up')"
+_DELIVERIES: Final = Table(
+    "deliveries",
+    _TABLES,
+    Column("alert", WHOLE, ForeignKey(_ALERTS.c.id), primary_key=True),
+    Column("destination", Text, primary_key=True),
+    Column("state", Text, CheckConstraint(_STATES), nullable=False),
+    Column("attempts", WHOLE, nullable=False, server_default=text("0")),
+    Column("next_at", Text, nullable=False),
+    Column("error", Text),
+    sqlite_with_rowid=False,
+)
+_IS_OPEN: Final = text("state IN ('pending', 'sending')")
+Index("deliveries_open", _DELIVERIES.c.state, sqlite_where=_IS_OPEN, postgresql_where=_IS_OPEN)
 _COUNTING: Final = "exchange_transfer"
 """The rule whose measured value counts events, so that alerts of parts of a period add up."""
-_COLUMNS: Final = "name, rule, chain, token_address, timestamp, subject, occasion, measured, threshold, evidence"
-_ADD: Final = f"""
-INSERT INTO alerts (fingerprint, {_COLUMNS}, found_at) VALUES ({", ".join("?" * 12)}) ON CONFLICT DO NOTHING
-"""
-_ADD_DELIVERY: Final = """
-INSERT INTO deliveries (alert, destination, state, next_at)
-SELECT id, ?, 'pending', ? FROM alerts WHERE fingerprint = ?
-"""
-_DUE: Final = f"""
-SELECT {_COLUMNS}, found_at, destination, attempts
-FROM deliveries JOIN alerts ON alerts.id = deliveries.alert
-WHERE state IN ('pending', 'sending') AND next_at <= ?
-ORDER BY alerts.id, destination
-"""
-_NOTICES: Final = f"""
-SELECT {_COLUMNS}, found_at FROM alerts
-WHERE found_at >= ? AND rule IN ({", ".join("?" * len(NOTICES))})
-ORDER BY id
-"""
-_OF_HEAD: Final = f"""
-SELECT {_COLUMNS}, found_at FROM alerts
-WHERE chain = ? AND timestamp >= ? AND substr(occasion, 1, {len(HEAD)}) = '{HEAD}'
-ORDER BY id
-"""
-_REPORTED: Final = f"""
-SELECT count(*), sum(measured) FROM alerts
-WHERE
-    name = ? AND rule = ? AND chain = ? AND token_address = ? AND subject = ?
-    AND timestamp > ? AND timestamp <= ? AND substr(occasion, 1, {len(HEAD)}) = '{HEAD}'
-"""
-_MARK: Final = """
-UPDATE deliveries SET state = ?, attempts = attempts + ?, next_at = ?, error = ?
-WHERE destination = ? AND alert = (SELECT id FROM alerts WHERE fingerprint = ?)
-"""
-_GIVE_UP: Final = """
-UPDATE deliveries SET state = 'given_up'
-WHERE state IN ('pending', 'sending') AND alert IN (SELECT id FROM alerts WHERE found_at < ?)
-"""
-_STATES: Final = """
-SELECT fingerprint, destination, state, attempts, error FROM deliveries JOIN alerts ON alerts.id = deliveries.alert
-"""
+_ALERT: Final = _ALERTS.c
+_DELIVERY: Final = _DELIVERIES.c
+_IS_OF_HEAD: Final = func.substr(_ALERT.occasion, 1, len(HEAD)) == HEAD
+_ALERT_ROWS: Final = select(*(_ALERT[name] for name in (*_COLUMNS, "measured", "threshold", "evidence", "found_at")))
 
 
 @dataclass(frozen=True)
@@ -155,11 +129,13 @@ class Outbox:
 
         A rule whose definition changes counts as a new one.
         """
-        definition = rule.model_dump_json()
+        key = {"name": name, "definition": rule.model_dump_json()}
         with self._db.transaction() as db:
-            db.execute("INSERT INTO rules VALUES (?, ?, ?) ON CONFLICT DO NOTHING", [name, definition, now.isoformat()])
-            rows = db.execute("SELECT began FROM rules WHERE name = ? AND definition = ?", [name, definition])
-            return datetime.fromisoformat(rows.fetchall()[0][0])
+            began = db.scalar(select(_RULES.c.began).filter_by(**key))
+            if began is None:
+                began = now.isoformat()
+                db.execute(insert(_RULES), {**key, "began": began})
+        return datetime.fromisoformat(began)
 
     def add(self, alerts: Iterable[Alert], destinations: Sequence[str], now: datetime) -> list[Alert]:
         """Add the alerts that are not in the outbox, to be sent to each destination. Return the added alerts.
@@ -169,27 +145,28 @@ class Outbox:
         new_alerts = []
         with self._db.transaction() as db:
             for alert in alerts:
-                if (
-                    not _is_reported(db, alert)
-                    and db.execute(_ADD, (alert.fingerprint, *_row(alert), now.isoformat())).rowcount
-                ):
-                    for destination in destinations:
-                        db.execute(_ADD_DELIVERY, (destination, now.isoformat(), alert.fingerprint))
-                    new_alerts.append(alert)
+                fingerprint = alert.fingerprint
+                if _is_reported(db, alert) or db.scalar(select(_ALERT.id).where(_ALERT.fingerprint == fingerprint)):
+                    continue
+                (alert_id,) = inserted(db, _ALERTS, [_row(alert) | {"found_at": now.isoformat()}])
+                delivery = {"alert": alert_id, "state": "pending", "next_at": now.isoformat()}
+                if destinations:
+                    db.execute(insert(_DELIVERIES), [delivery | {"destination": name} for name in destinations])
+                new_alerts.append(alert)
         return new_alerts
 
     def due(self, now: datetime) -> list[Due]:
         """Return the deliveries to be made now: new ones, failed ones whose wait is over, and interrupted ones."""
-        with self._db.transaction() as db:
-            return [_due(row) for row in db.execute(_DUE, [now.isoformat()]).fetchall()]
+        query = _ALERT_ROWS.add_columns(_DELIVERY.destination, _DELIVERY.attempts).join_from(_ALERTS, _DELIVERIES)
+        due = query.where(_IS_OPEN, _DELIVERY.next_at <= now.isoformat())
+        return [_due(row) for row in self._db.rows(due.order_by(_ALERT.id, _DELIVERY.destination))]
 
     def notices(self, since: datetime) -> list[Alert]:
         """Return the notices about events at or after ``since``, the oldest first; empty if there is no outbox yet."""
         if not self.exists:
             return []
-        with self._db.transaction() as db:
-            rows = db.execute(_NOTICES, [since.isoformat(), *NOTICES]).fetchall()
-        return [_due((*row, "", 0)).alert for row in rows]
+        notices = _ALERT_ROWS.where(_ALERT.found_at >= since.isoformat(), _ALERT.rule.in_(NOTICES))
+        return [_due((*row, "", 0)).alert for row in self._db.rows(notices.order_by(_ALERT.id))]
 
     def of_head(self, chain: str, since: datetime, after_block: int) -> list[Alert]:
         """Return the alerts that were found at the head of a chain as of blocks after ``after_block``, oldest first.
@@ -198,9 +175,8 @@ class Outbox:
         """
         if not self.exists:
             return []
-        with self._db.transaction() as db:
-            rows = db.execute(_OF_HEAD, [chain, since.isoformat()]).fetchall()
-        alerts = [_due((*row, "", 0)).alert for row in rows]
+        of_head = _ALERT_ROWS.where(_ALERT.chain == chain, _ALERT.timestamp >= since.isoformat(), _IS_OF_HEAD)
+        alerts = [_due((*row, "", 0)).alert for row in self._db.rows(of_head.order_by(_ALERT.id))]
         return [alert for alert in alerts if alert.evidence[BLOCK] > after_block]
 
     def begin(self, due: Due, now: datetime) -> None:
@@ -220,16 +196,18 @@ class Outbox:
 
     def give_up(self, until: datetime) -> None:
         """Mark unsent alerts that were found before an instant as given up: they are never sent."""
-        with self._db.transaction() as db:
-            db.execute(_GIVE_UP, [until.isoformat()])
+        early = select(_ALERT.id).where(_ALERT.found_at < until.isoformat())
+        given_up = update(_DELIVERIES).where(_IS_OPEN, _DELIVERY.alert.in_(early)).values(state="given_up")
+        self._db.run(lambda db: db.execute(given_up))
 
     def deliveries(self) -> dict[str, list[Delivery]]:
         """Return all deliveries by the fingerprint of their alert; empty if the outbox has no file yet."""
         deliveries: dict[str, list[Delivery]] = {}
         if self.exists:
-            with self._db.transaction() as db:
-                for fingerprint, *delivery in db.execute(_STATES).fetchall():
-                    deliveries.setdefault(fingerprint, []).append(Delivery(*delivery))
+            columns = (_DELIVERY.destination, _DELIVERY.state, _DELIVERY.attempts, _DELIVERY.error)
+            query = select(_ALERT.fingerprint, *columns).join_from(_ALERTS, _DELIVERIES)
+            for fingerprint, *delivery in self._db.rows(query):
+                deliveries.setdefault(fingerprint, []).append(Delivery(*delivery))
         return deliveries
 
     def delivering(self) -> AbstractContextManager[None]:
@@ -237,66 +215,39 @@ class Outbox:
         return leased(self._location, "alerts", OutboxBusy())
 
     def _mark(self, due: Due, state: Status, attempts: int, next_at: datetime, error: str | None) -> None:
-        with self._db.transaction() as db:
-            db.execute(_MARK, (state, attempts, next_at.isoformat(), error, due.destination, due.alert.fingerprint))
+        alert = select(_ALERT.id).where(_ALERT.fingerprint == due.alert.fingerprint).scalar_subquery()
+        delivery = update(_DELIVERIES).where(_DELIVERY.destination == due.destination, _DELIVERY.alert == alert)
+        values = {"state": state, "attempts": _DELIVERY.attempts + attempts, "next_at": next_at.isoformat()}
+        self._db.run(lambda db: db.execute(delivery.values(values | {"error": error})))
 
     @cached_property
     def _db(self) -> State:
-        return open_state(self._location, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
+        return open_state(self._location, _TABLES, "FULL")  # after a power cut nothing is sent twice
 
 
 def _is_reported(db: StateConnection, alert: Alert) -> bool:
     if alert.since is None:
         return False
-    key = (alert.name, alert.rule, alert.chain, alert.token_address, alert.subject)
-    ((reported_count, measured),) = db.execute(
-        _REPORTED, (*key, alert.since.isoformat(), alert.timestamp.isoformat())
-    ).fetchall()
+    reported = select(func.count(), func.sum(_ALERT.measured)).where(
+        *(_ALERT[name] == getattr(alert, name) for name in ("name", "rule", "chain", "token_address", "subject")),
+        _ALERT.timestamp > alert.since.isoformat(),
+        _ALERT.timestamp <= alert.timestamp.isoformat(),
+        _IS_OF_HEAD,
+    )
+    ((reported_count, measured),) = db.execute(reported)
     return bool(reported_count) and (alert.rule != _COUNTING or measured >= alert.measured)
 
 
-def _row(alert: Alert) -> tuple[object, ...]:
-    return (
-        alert.name,
-        alert.rule,
-        alert.chain,
-        alert.token_address,
-        alert.timestamp.isoformat(),
-        alert.subject,
-        alert.occasion,
-        alert.measured,
-        alert.threshold,
-        json.dumps(alert.evidence),
-    )
+def _row(alert: Alert) -> dict[str, object]:
+    texts = {name: getattr(alert, name) for name in _COLUMNS} | {"timestamp": alert.timestamp.isoformat()}
+    numbers = {"measured": alert.measured, "threshold": alert.threshold}
+    return texts | numbers | {"fingerprint": alert.fingerprint, "evidence": json.dumps(alert.evidence)}
 
 
-def _due(row: Sequence[object]) -> Due:
-    (
-        name,
-        rule,
-        chain,
-        token,
-        timestamp,
-        subject,
-        occasion,
-        measured,
-        threshold,
-        evidence,
-        found_at,
-        destination,
-        tries,
-    ) = row
+def _due(row: Sequence[Any]) -> Due:
+    name, rule, chain, token, timestamp, subject, occasion, measured, threshold = row[:9]
+    evidence, found_at, destination, attempts = row[9:]
     kind = Notice if rule in NOTICES else Alert
-    alert = kind(
-        str(name),
-        str(rule),
-        str(chain),
-        str(token),
-        datetime.fromisoformat(str(timestamp)),
-        str(subject),
-        str(occasion),
-        float(str(measured)),
-        float(str(threshold)),
-        json.loads(str(evidence)),
-    )
-    return Due(alert, datetime.fromisoformat(str(found_at)), str(destination), int(str(tries)))
+    at = datetime.fromisoformat(timestamp)
+    alert = kind(name, rule, chain, token, at, subject, occasion, measured, threshold, json.loads(evidence))
+    return Due(alert, datetime.fromisoformat(found_at), destination, attempts)

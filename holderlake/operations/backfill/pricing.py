@@ -53,6 +53,8 @@ ASSUMED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
 """Bytes for each unit, and the unit, by kind of request, for kinds without archived answers. Measured on
 answers over the sample world, rounded up; doubled for maps and subgraphs, because real tokens have more transfers
 between their holders."""
+_ANY_ANSWER: Final = (3_000, "an answer")
+"""The same for any other kind."""
 
 
 @lru_cache(maxsize=100_000)
@@ -311,5 +313,5 @@ def sample_sizes(archive: AnswerArchive, provider_id: str, kinds: Collection[str
 
 
 def _size(kind: str, answers: int, octets: int, units: int) -> Size:
-    assumed, unit = ASSUMED[kind]
+    assumed, unit = ASSUMED.get(kind, _ANY_ANSWER)
     return Size(octets / units, unit, answers) if answers else Size(assumed, unit, 0)

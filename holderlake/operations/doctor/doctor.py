@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from holderlake.core.contract import exact_json
-from holderlake.core.contract.extra_models import MapRules
 from holderlake.core.contract.requests import ChainsRequest
+from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
 from holderlake.core.decoding.answers import chain_ids
 from holderlake.core.ingest.decode_queue import provider_error
@@ -68,7 +68,7 @@ def _each_cause_once(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _versions() -> Finding:
-    names = ("dagster", "duckdb", "pyarrow", "aiohttp", "pydantic")
+    names = ("dagster", "duckdb", "pyarrow", "httpx", "pydantic")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     is_supported = (3, 11) <= sys.version_info[:2] <= (3, 13)
     return Finding(
@@ -198,7 +198,7 @@ async def _fetch(workspace: Workspace) -> tuple[list[str], str | None]:
     """Return the provider's chains, which it must answer now, and its rules as JSON, None if it publishes none."""
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
-        return _listed(fetched), await provider.rules()
+        return listed(fetched), await provider.rules()
 
 
 def _rules(workspace: Workspace, published: str | None) -> Finding:
@@ -362,7 +362,7 @@ def _node(settings: Settings, chain: str) -> Finding:
     return Finding(f"nodes of {chain}", True, f"newest block {block:,}")
 
 
-def _listed(fetched: Response) -> list[str]:
+def listed(fetched: Response) -> list[str]:
     """Return the ids of the chains in an answer. Raises ``MalformedAnswer`` if it cannot be decoded."""
     try:
         return chain_ids(fetched.raw, fetched.fetched_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -29,11 +30,14 @@ MOST_DIFFERENCES: Final = 200
 def tokens(reader: Reader, text: str) -> Columns:
     """Return up to ``MOST_TOKENS`` tokens that contain all words of ``text`` in name, symbol, address or chain.
 
-    Tokens match too that have a holder whose label contains the text, or whose address begins or ends with it:
-    ``wallet``, ``wallet_label`` and ``share`` are of the largest one. The column ``found`` has the number of matches.
+    Tokens match too that have a holder whose label contains the text, or whose address begins or ends with it, or
+    is shortened to it (``0x4dcd…57b0``). ``wallet``, ``wallet_label`` and ``share`` are of the largest one. The column
+    ``found`` has the number of matches.
     """
     phrase = text.strip().lower()
-    return _query(reader, "tokens", words=phrase.split(), whole=phrase, most=MOST_TOKENS)
+    begin, dots, end = phrase.replace("...", "…").partition("…")
+    short = f"{re.escape(begin)}.*{re.escape(end)}" if dots and begin and end else None
+    return _query(reader, "tokens", words=phrase.split(), whole=phrase, short=short, most=MOST_TOKENS)
 
 
 def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:

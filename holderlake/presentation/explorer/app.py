@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import urlencode
 
-import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI, Query, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.applications import Starlette
@@ -29,7 +29,8 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holderlake.core.contract.chains import explorer_pages, normalise_address
+from holderlake.core.contract import exact_json
+from holderlake.core.contract.chains import explorer_pages, normalise_address, one_spelling
 from holderlake.core.contract.times import parse_when
 from holderlake.core.signals import until_stopped
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
@@ -112,6 +113,7 @@ def create_app(warehouse: Warehouse, names: Collection[str] = (), options: PageO
     app.state.rename = options.rename
     kinds: tuple[Literal["address"], Literal["transaction"]] = ("address", "transaction")
     app.state.links = {kind: explorer_pages(kind) | options.links.get(kind, {}) for kind in kinds}
+    app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(WarehouseError, _unavailable)
     app.add_exception_handler(UnusableStore, _not_stored)
     app.include_router(routes)
@@ -134,7 +136,7 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 @routes.get("/map")
 def token_map(request: Request, chain: _Text, token: _Token, at: _When | None = None, add: _Addresses = "") -> Response:
     """Return a token's map as of ``at``, or the newest. ``add`` names more addresses, with commas between them."""
-    addresses = [normalise_address(address) for address in add.split(",") if address.strip()]
+    addresses = [one_spelling(chain, address.strip()) for address in add.split(",") if address.strip()]
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, addresses))
 
 
@@ -172,7 +174,16 @@ def periods(request: Request, chain: _Text, token: _Token, address: _Token, at: 
 def links(request: Request) -> Response:
     """Return the pages of block explorers by kind (``address``, ``transaction``) and chain, and ``can_rename``."""
     content = request.app.state.links | {"can_rename": request.app.state.rename is not None}
-    return JSONResponse(content, headers={"Cache-Control": "no-cache"})
+    return _json(content, headers={"Cache-Control": "no-cache"})
+
+
+def _unicode(text: str) -> str:
+    """Return the text. Raises ``ValueError`` if it has half of a surrogate pair, which no file can hold."""
+    text.encode()
+    return text
+
+
+_Unicode = Annotated[str, AfterValidator(_unicode)]
 
 
 class Naming(BaseModel):
@@ -180,8 +191,8 @@ class Naming(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    address: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(normalise_address)]
-    name: str = Field(max_length=200)
+    address: Annotated[_Unicode, Field(min_length=1, max_length=1_000), AfterValidator(normalise_address)]
+    name: Annotated[_Unicode, Field(max_length=200)]
 
 
 @routes.post("/names", status_code=204)
@@ -211,20 +222,30 @@ def _answer(request: Request, read: Callable[[Reader], Any]) -> Response:
     if request.headers.get("if-none-match") == _headers(published.version())["ETag"]:
         return Response(status_code=304, headers=_headers(published.version()))
     with published.reader() as reader:
-        body = msgspec.json.encode(read(reader))
-    return Response(body, headers=_headers(reader.version), media_type="application/json")
+        answer = read(reader)
+    return _json(answer, headers=_headers(reader.version))
 
 
 def _headers(version: str) -> dict[str, str]:
     return {"Cache-Control": "no-cache", "ETag": f'"{version}-{answers.queries_hash()}"'}
 
 
+def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(exact_json.encode(content), status, headers, "application/json")
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    # without the input, which may be large or half a character
+    problems = [{"loc": each["loc"], "msg": each["msg"]} for each in cast(RequestValidationError, error).errors()]
+    return _json({"detail": problems}, 422)
+
+
 async def _unavailable(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 503)
+    return _json({"detail": str(error)}, 503)
 
 
 async def _not_stored(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": f"The name was not stored: {error}"}, 409)
+    return _json({"detail": f"The name was not stored: {error}"}, 409)
 
 
 class Guard:

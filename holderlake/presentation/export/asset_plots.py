@@ -25,17 +25,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.lake import Lake
-from holderlake.presentation.export.history_plots import (
-    DIALOG,
-    DIALOG_DPI,
-    HUES,
-    MEASURES,
-    legend_below,
-    numbers,
-    percent_tick,
-)
+from holderlake.presentation.export.history_plots import DIALOG, DIALOG_DPI, legend_below, numbers, percent_tick
+from holderlake.presentation.pictures.drawing.colours import PALETTE
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
 _CLUSTERS: Final = (("largest cluster", _BLUE), ("second", _ORANGE), ("smaller ones", _GREY))
@@ -135,12 +129,12 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
 
 def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     """Draw the shares of supply by kind of holder, one group of bars a token."""
-    scores = ["no score" if score is None else f"score {score:.0f}" for score in rows["service_score"].to_pylist()]
+    scores = [f"score {FIGURES['service_score'].text(score)}" for score in rows["service_score"].to_pylist()]
     names = [_name(symbols, address) for address in rows["token_address"].to_pylist()]
     places, height = np.arange(len(names)), 0.8 / len(_SUPPLY)
-    for number, (measure, hue) in enumerate(zip(_SUPPLY, HUES, strict=False)):
+    for number, (measure, hue) in enumerate(zip(_SUPPLY, PALETTE, strict=False)):
         middle = places + (number + 0.5) * height - 0.4
-        axes.barh(middle, numbers(rows, measure), height, label=MEASURES[measure], color=hue)
+        axes.barh(middle, numbers(rows, measure), height, label=FIGURES[measure].title, color=hue)
     axes.set_yticks(places, [f"{name}\n{score}" for name, score in zip(names, scores, strict=True)])
     axes.set_xlim(0, 1)
     axes.margins(y=0.02)

@@ -24,14 +24,14 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator
 
+from holderlake.core.contract.figures import FIGURES, HEADLINE, UNITS
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation.export.token_history import Period, token_history
+from holderlake.presentation.pictures.drawing.colours import PALETTE
 
 _log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
 """Fewest maps of a token in ``history_markdown``. Tokens with fewer maps are left out."""
-HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
-"""Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
 _REST_HUE: Final = "#9aa3af"
 _LONGEST_NAME: Final = 22
 _LAST_LETTER: Final = 0x250
@@ -44,16 +44,6 @@ WIDTH, NARROW = 8.6, 4.2
 DIALOG: Final = 7.0
 """Inches of a plot in Dagster's dialog at ``DIALOG_DPI``: as wide as the dialog."""
 DIALOG_DPI: Final = 96
-MEASURES: Final[Mapping[str, str]] = {
-    "top_10_share": "10 largest holders",
-    "top_10_adjusted": "10 largest groups, without exchanges",
-    "bundles": "10 largest clusters",
-    "cexs": "Centralised exchanges",
-    "dexs": "Decentralised exchanges",
-    "contracts": "Contracts",
-    "fresh_wallets": "Fresh wallets",
-}
-"""Names of a map's columns that are shares of the supply."""
 _SETTINGS: Final[Any] = {"svg.hashsalt": "holderlake", "svg.fonttype": "path", "text.parse_math": False}
 
 
@@ -71,17 +61,13 @@ DARK: Final = Look("#1a1f27", "#c3cad4", "#333b47")
 
 
 def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Draw the rows of the query ``concentration``: lines through time for the score and for shares of the supply."""
-    lines = {
-        "score, 0 to 100": ("service_score", 1, 2.4, "-"),
-        f"{MEASURES['top_10_share']}, %": ("top_10_share", 100, 1.5, "-"),
-        "in clusters, %": ("bundles", 100, 1.5, "--"),
-        "exchanges, pools, %": ("exchanges", 100, 1.5, ":"),
-    }
+    """Draw the rows of the query ``concentration``: a line through time for each of the figures above a map."""
     times = rows["timestamp"].to_numpy()
-    for (name, (column, factor, width, style)), hue in zip(lines.items(), HUES, strict=False):
-        values = factor * numbers(rows, column)
-        axes.plot(times, values, style, label=name, color=hue, linewidth=width, marker="o", markersize=3)
+    for column, style, hue in zip(HEADLINE, ("-", "-.", "--", ":", "-"), PALETTE, strict=False):
+        figure = FIGURES[column]
+        values = numbers(rows, column) * (100 if figure.unit == "share" else 1)
+        label = f"{figure.title}, {UNITS[figure.unit]}"
+        axes.plot(times, values, style, label=label, color=hue, linewidth=1.6, marker="o", markersize=3)
     axes.set_ylim(0, 102)
 
 
@@ -91,11 +77,11 @@ def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
     names = {row["address"]: _name(row["address"], row["label"]) for row in rows.to_pylist()}
     times = sorted({when for _, when in shares})
     if len(times) == 1:
-        axes.barh(list(names.values()), [share or 0 for share in shares.values()], color=HUES[0])
+        axes.barh(list(names.values()), [share or 0 for share in shares.values()], color=PALETTE[0])
         axes.invert_yaxis()
         axes.xaxis.set_major_formatter(percent_tick)
         return
-    for (address, name), hue in zip(names.items(), HUES, strict=False):
+    for (address, name), hue in zip(names.items(), PALETTE, strict=False):
         line = [shares.get((address, when)) for when in times]
         values = [nan if share is None else share for share in line]
         axes.plot(times, values, label=name, color=hue, linewidth=1.6, marker="o", markersize=3)
@@ -107,8 +93,8 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
     at = [float(when) for when in date2num(rows["timestamp"].to_pylist())]  # type: ignore[no-untyped-call] # as below
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
     axes.xaxis_date()
-    axes.bar(at, numbers(rows, "entered"), width=width, color=HUES[2], label="entered")
-    axes.bar(at, -numbers(rows, "left"), width=width, color=HUES[3], label="left", hatch="//", alpha=0.85)
+    axes.bar(at, numbers(rows, "entered"), width=width, color=PALETTE[2], label="entered")
+    axes.bar(at, -numbers(rows, "left"), width=width, color=PALETTE[3], label="left", hatch="//", alpha=0.85)
     axes.axhline(0, color=look.ink, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
@@ -125,7 +111,7 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
         axes.plot(
             [row["timestamp"] for row in line],
             [row["share"] for row in line],
-            color=HUES[number] if is_named else _REST_HUE,
+            color=PALETTE[number] if is_named else _REST_HUE,
             label=name if is_named else "smaller ones" if number == _NAMED_CLUSTERS else None,
             linewidth=1.6,
             marker="o",

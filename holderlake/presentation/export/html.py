@@ -16,8 +16,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from holderlake.core.contract.figures import share_text
 from holderlake.core.contract.text import printable
-from holderlake.core.units import percentage
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 _NOTHING: Final = "\u2013"
@@ -63,9 +63,7 @@ def _environment(package: str) -> Environment:
 
 def percent(share: float | None) -> str:
     """Return a share of the supply (0 to 1) as a percentage."""
-    if share is None:
-        return _NOTHING
-    return f"{percentage(share, 2)}\u00a0%" if share >= 0.00005 or share == 0 else "<\u00a00.01\u00a0%"
+    return _NOTHING if share is None else share_text(share)
 
 
 def points(share: float | None) -> str:

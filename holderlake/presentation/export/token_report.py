@@ -16,25 +16,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from holderlake.core.contract.figures import FIGURES, NOTHING, Figure
 from holderlake.core.contract.text import printable
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import Warehouse
-from holderlake.presentation.export.history_plots import DARK, LIGHT, MEASURES, NARROW, PLOTS, TITLES, WIDTH, plot
-from holderlake.presentation.export.html import html_page, number, percent, short
+from holderlake.presentation.export.history_plots import DARK, LIGHT, NARROW, PLOTS, TITLES, WIDTH, plot
+from holderlake.presentation.export.html import html_page, percent, short
 from holderlake.presentation.export.token_history import Period, TokenHistory, questions, token_history
 
-_FIGURES: Final = (
-    ("service_score", "Score, 0 concentrated to 100 decentralised", 1.0, 1),
-    *((column, title, 100.0, 2) for column, title in MEASURES.items()),
-    ("gini_index", "Gini index", 1.0, 3),
-    ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
-    ("nakamoto_coefficient", "Groups that together hold half", 1.0, 0),
-)
-"""Rows of the table of key figures: column of the query ``concentration``, title, factor, number of decimals.
-
-The shown number is the value times the factor: 100 shows a share as a percentage.
-"""
+_DECIMALS: Final = {"score": 1, "share": 2, "index": 3, "groups": 0}
+"""Decimals of a figure's change by its unit; a change of a share is in percentage points."""
 _MOST_EVENTS: Final = 60
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 400
@@ -56,13 +48,14 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureRow:
     """A row of the report's table of key figures, as texts.
 
     ``first_value`` and ``last_value`` are the values on the first and the last map, ``change`` is their difference.
     """
 
     name: str
+    explanation: str
     first_value: str
     last_value: str
     change: str
@@ -99,6 +92,7 @@ def report_page(content: Content, made_at: datetime) -> str:
         quality=content.rows("quality")[0],
         events=events[-_MOST_EVENTS:],
         events_of_all=len(events),
+        names=FIGURES,
         plots=plots_of(content),
         maps=maps_of(content),
         made_at=made_at,
@@ -112,7 +106,8 @@ def _summary(content: Content) -> str:
     scores = [row["service_score"] for row in maps if row["service_score"] is not None]
     if len(scores) > 1:
         verb = "fell" if scores[-1] < scores[0] else "rose"
-        sentences.append(f"The score {verb} from {scores[0]:.1f} to {scores[-1]:.1f}.")
+        first_score, last_score = (FIGURES["service_score"].text(score) for score in (scores[0], scores[-1]))
+        sentences.append(f"The score {verb} from {first_score} to {last_score}.")
     if maps and maps[-1]["top_10_share"] is not None:
         sentences.append(f"The ten largest holders have {percent(maps[-1]['top_10_share'])} of the supply")
         sentences[-1] += f", clusters {percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
@@ -122,28 +117,26 @@ def _summary(content: Content) -> str:
     return " ".join(sentences)
 
 
-def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
+def _figures(rows: list[dict[str, Any]]) -> list[FigureRow]:
     if not rows:
         return []
     return [
-        Figure(
-            title,
-            _scaled(rows[0][column], scale, digits),
-            _scaled(rows[-1][column], scale, digits),
-            _change(rows[0][column], rows[-1][column], scale, digits),
+        FigureRow(
+            figure.title,
+            figure.explanation,
+            figure.text(rows[0][column]),
+            figure.text(rows[-1][column]),
+            _change(rows[0][column], rows[-1][column], figure),
         )
-        for column, title, scale, digits in _FIGURES
+        for column, figure in FIGURES.items()
     ]
 
 
-def _scaled(value: float | None, scale: float, digits: int) -> str:
-    return number(value, digits) if scale == 1 else percent(value)
-
-
-def _change(first_value: float | None, last_value: float | None, scale: float, digits: int) -> str:
+def _change(first_value: float | None, last_value: float | None, figure: Figure) -> str:
     if first_value is None or last_value is None:
-        return number(None)
-    return f"{(last_value - first_value) * scale:+,.{digits}f}".replace("-", "\u2212")
+        return NOTHING
+    factor = 100 if figure.unit == "share" else 1
+    return f"{(last_value - first_value) * factor:+,.{_DECIMALS[figure.unit]}f}".replace("-", "\u2212")
 
 
 @dataclass(frozen=True)

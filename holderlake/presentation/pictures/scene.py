@@ -36,14 +36,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Line:
-    """A line between two nodes. ``first`` and ``second`` are the indexes of the nodes in ``Scene.nodes``.
+    """A line between two nodes, for the transfers of any token between them.
 
-    ``transfers`` is the number of transfers of any token between them, in both directions.
+    ``first_node`` and ``second_node`` are the indexes of the nodes in ``Scene.nodes``. ``forth`` and ``back`` are
+    whether there are transfers from the first to the second, and from the second to the first.
     """
 
     first_node: int
     second_node: int
-    transfers: int
+    forth: bool = True
+    back: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,31 +62,18 @@ class ClusterFigures:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Key figures of the map; a figure that does not apply is None.
-
-    ``score`` is the service score, from 0 to 100. ``top_10``, ``exchanges`` and ``contracts`` are the shares of supply
-    (0 to 1) of the ten largest holders, of exchanges and of contracts.
-    """
-
-    score: float | None
-    top_10: float | None
-    exchanges: float | None
-    contracts: float | None
-
-
-@dataclass(frozen=True)
 class Scene:
     """The content of a picture.
 
     ``nodes`` has bubbles by rank, then rings, then dots. ``clusters`` are in descending order of their share.
+    ``figures`` has the values of ``FIGURES`` by column; None if a figure does not apply.
     ``listed`` is the number of top holders, including those that are not drawn.
     """
 
     nodes: tuple[Node, ...]
     lines: tuple[Line, ...]
     clusters: tuple[ClusterFigures, ...]
-    figures: Figures
+    figures: Mapping[str, float | None]
     listed: int
 
 
@@ -111,7 +100,8 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
             if row["kind"] == "time" and row["time_node"] in linked
         ),
     )
-    return Scene(nodes, _lines(tables["grouped_transfers"], nodes), _clusters(tables), _figures(tables), len(holders))
+    lines, (figures,) = _lines(tables["grouped_transfers"], nodes), tables["maps"].to_pylist()
+    return Scene(nodes, lines, _clusters(tables), figures, len(holders))
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:
@@ -132,26 +122,18 @@ def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> 
 def _lines(transfers: pa.Table, nodes: tuple[Node, ...]) -> tuple[Line, ...]:
     wallets = {node.address: number for number, node in enumerate(nodes) if node.time_node is None}
     exchanges = {(node.address, node.time_node): number for number, node in enumerate(nodes) if node.time_node}
-    columns = transfers.select(["from_address", "to_address", "total_transfers", "time_node"]).to_pydict()
-    counts: dict[tuple[int, int], int] = {}
-    for sender, receiver, transfers_between, window in zip(*columns.values(), strict=True):
+    columns = transfers.select(["from_address", "to_address", "time_node"]).to_pydict()
+    ways: set[tuple[int, int]] = set()
+    for sender, receiver, window in zip(*columns.values(), strict=True):
         first_node, second_node = (exchanges.get((end, window), wallets.get(end)) for end in (sender, receiver))
         is_in_window = window is None or (sender, window) in exchanges or (receiver, window) in exchanges
         if is_in_window and first_node is not None and second_node is not None and first_node != second_node:
-            pair = min(first_node, second_node), max(first_node, second_node)
-            counts[pair] = counts.get(pair, 0) + (transfers_between or 1)
-    return tuple(Line(*pair, count) for pair, count in sorted(counts.items()))
+            ways.add((first_node, second_node))
+    pairs = sorted({(min(way), max(way)) for way in ways})
+    return tuple(Line(*pair, pair in ways, pair[::-1] in ways) for pair in pairs)
 
 
 def _clusters(tables: Mapping[str, pa.Table]) -> tuple[ClusterFigures, ...]:
     rows = tables["clusters"].select(["cluster_id", "share", "holder_count"]).to_pylist()
     rows.sort(key=lambda row: row["cluster_id"])
     return tuple(ClusterFigures(row["cluster_id"], row["share"], row["holder_count"]) for row in rows)
-
-
-def _figures(tables: Mapping[str, pa.Table]) -> Figures:
-    row = tables["maps"].to_pylist()[0]
-    exchanges = [row[name] for name in ("cexs", "dexs") if row[name] is not None]
-    return Figures(
-        row["service_score"], row["top_10_adjusted"], sum(exchanges) if exchanges else None, row["contracts"]
-    )

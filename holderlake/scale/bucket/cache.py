@@ -14,21 +14,24 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
 
-from holderlake.core.storage.sqlite import DamagedDatabase, Database
+from sqlalchemy import Column, LargeBinary, MetaData, Table, Text, bindparam, delete, insert, select
+
+from holderlake.core.storage.sqlite import DamagedDatabase
+from holderlake.core.storage.state import State
 from holderlake.scale.bucket.objects import Version
 
 Result = TypeVar("Result")
 
-_SCHEMA: Final = (
-    """
-    CREATE TABLE IF NOT EXISTS manifests (
-        name TEXT PRIMARY KEY,
-        e_tag TEXT NOT NULL,
-        number TEXT NOT NULL,
-        text BLOB NOT NULL
-    ) WITHOUT ROWID
-    """,
+_TABLES: Final = MetaData()
+_MANIFESTS: Final = Table(
+    "manifests",
+    _TABLES,
+    Column("name", Text, primary_key=True),
+    *(Column(name, Text, nullable=False) for name in ("e_tag", "number")),
+    Column("text", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
+_COPY: Final = _MANIFESTS.c
 _LAST_CHARACTER: Final = "\U0010ffff"
 _PAGE: Final = 1_000
 _KEPT_PART: Final = 0.8
@@ -53,42 +56,44 @@ class BucketCache:
         self._files = root / "files"
         self._limit = limit
         self._unchecked = limit  # so that the first file starts a check
-        self._database: Database | None = None
+        self._database: State | None = None
 
     def e_tags(self, prefix: str) -> dict[str, str]:
         """Return the ETags, as in listings, of the manifests with this prefix of their names."""
-        query = "SELECT name, e_tag FROM manifests WHERE name >= ? AND name < ?"
-        rows = self._run(lambda database: database.rows(query, [prefix, prefix + _LAST_CHARACTER]))
-        return {name: Version(e_tag).listed for name, e_tag in rows}
+        query = select(_COPY.name, _COPY.e_tag).where(_COPY.name >= prefix, _COPY.name < prefix + _LAST_CHARACTER)
+        return {name: Version(e_tag).listed for name, e_tag in self._run(lambda database: database.rows(query))}
 
     def text(self, name: str) -> bytes | None:
         """Return the copy of a manifest; None if there is none."""
-        rows = self._run(lambda database: database.rows("SELECT text FROM manifests WHERE name = ?", [name]))
+        rows = self._run(lambda database: database.rows(select(_COPY.text).where(_COPY.name == name)))
         return rows[0][0] if rows else None
 
     def texts(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield name and bytes of the manifests with this prefix, by name, without holding all in memory."""
-        query = "SELECT name, text FROM manifests WHERE name > ? AND name < ? ORDER BY name LIMIT ?"
+        query = select(_COPY.name, _COPY.text).where(_COPY.name < prefix + _LAST_CHARACTER).order_by(_COPY.name)
         after_name = prefix
         while True:
-            values = [after_name, prefix + _LAST_CHARACTER, _PAGE]
-            page = self._run(partial(Database.rows, query=query, values=values))
-            yield from page
+            page = self._run(partial(State.rows, query=query.where(_COPY.name > after_name).limit(_PAGE)))
+            yield from ((name, text) for name, text in page)
             if len(page) < _PAGE:
                 return
             after_name = page[-1][0]
 
     def update(self, copies: Iterable[Copy], removed_names: Iterable[str] = ()) -> None:
         """Add or replace copies of manifests, and remove those of ``removed_names``."""
-        rows = [(copy.name, copy.version.e_tag, copy.version.number, copy.text) for copy in copies]
-        names = [(name,) for name in removed_names]
+        rows = [
+            {"name": copy.name, "e_tag": copy.version.e_tag, "number": copy.version.number, "text": copy.text}
+            for copy in copies
+        ]
+        names = [{"old": name} for name in (*removed_names, *(row["name"] for row in rows))]
 
-        def write(database: Database) -> None:
+        def write(database: State) -> None:
             with database.transaction() as db:
-                db.executemany("DELETE FROM manifests WHERE name = ?", names)
-                db.executemany("INSERT OR REPLACE INTO manifests VALUES (?, ?, ?, ?)", rows)
+                db.execute(delete(_MANIFESTS).where(_COPY.name == bindparam("old")), names)
+                if rows:
+                    db.execute(insert(_MANIFESTS), rows)
 
-        if rows or names:
+        if names:
             self._run(write)
 
     def path(self, sha256: str) -> Path:
@@ -146,7 +151,7 @@ class BucketCache:
                 path.unlink(missing_ok=True)
                 bytes_left -= size
 
-    def _run(self, work: Callable[[Database], Result]) -> Result:
+    def _run(self, work: Callable[[State], Result]) -> Result:
         """Run ``work`` on the database of manifests. Delete a damaged database and repeat: it has copies only."""
         try:
             return work(self._opened())
@@ -156,7 +161,7 @@ class BucketCache:
                 path.unlink(missing_ok=True)
             return work(self._opened())
 
-    def _opened(self) -> Database:
+    def _opened(self) -> State:
         if self._database is None:
-            self._database = Database(self._path, _SCHEMA, "NORMAL", "delete it: it has copies of the bucket only")
+            self._database = State(self._path, _TABLES, "NORMAL", "delete it: it has copies of the bucket only")
         return self._database

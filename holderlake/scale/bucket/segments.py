@@ -18,11 +18,22 @@ from threading import Lock
 from typing import Final
 
 from holderlake.core.archive.pieces import Entry, entries_in, footer, footer_bytes, parsed_footer
-from holderlake.core.archive.segments import FORMAT, SEGMENT, SUFFIX, Place, Segments, enter, supersede
+from holderlake.core.archive.segments import (
+    FORMAT,
+    SEGMENT,
+    SUFFIX,
+    Place,
+    Segments,
+    enter,
+    known_segments,
+    remove_segments,
+    supersede,
+)
 from holderlake.core.contract.times import utc_now
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault
-from holderlake.core.storage.sqlite import Database, DatabaseError
+from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.core.storage.state import State
 from holderlake.scale.bucket.objects import Listed, Objects, in_threads
 
 _PACKS: Final = "packs/"
@@ -57,13 +68,13 @@ class BucketSegments(Segments):
     def copy_from(self, folder_segments: Segments) -> int:
         """Copy the segments of an archive in a folder that this one lacks, and return their number."""
         self.refresh(all_segments=True)
-        known_segments = {segment for (segment,) in self._index.rows("SELECT DISTINCT pack FROM pieces")}
+        known_names = known_segments(self._index)
         copied = 0
         for segment in sorted({place.segment for place in folder_segments.places()}):
             content = (folder_segments.root / segment).read_bytes()
             entries = list(entries_in(content))
             name = f"{_PACKS}{entries[0][2][:10]}/{Path(segment).name}" if entries else segment
-            if entries and name not in known_segments:
+            if entries and name not in known_names:
                 self._objects.put(name, content + footer(entries))
                 copied += 1
         self.refresh(all_segments=True)
@@ -82,7 +93,7 @@ class BucketSegments(Segments):
     def check_format(self) -> None:
         """Do nothing: the format is checked when the index is opened."""
 
-    def _opened_index(self) -> Database:
+    def _opened_index(self) -> State:
         self._check_format()
         index = super()._opened_index()
         self._refresh(index, all_segments=True)
@@ -99,26 +110,25 @@ class BucketSegments(Segments):
     def _add_unknown(self, db: object) -> None:
         """Do nothing: ``refresh`` adds segments, so that no transaction waits for requests to the bucket."""
 
-    def _refresh(self, index: Database, *, all_segments: bool) -> None:
+    def _refresh(self, index: State, *, all_segments: bool) -> None:
         began = time.monotonic()
         after_name = "" if all_segments else f"{_PACKS}{_time_of_name(utc_now() - _SKEW)}"
-        rows = index.rows("SELECT DISTINCT pack FROM pieces WHERE pack > ?", [after_name])
-        known_segments = {segment for (segment,) in rows}  # read first: a segment that we write meanwhile is not gone
+        known_names = known_segments(index, after_name)  # read first: a segment that we write meanwhile is not gone
         listed = {
             listed_object.name: listed_object
             for listed_object in self._objects.list(_PACKS, after_name)
             if SEGMENT.fullmatch(listed_object.name)
         }
-        new_objects = [listed_object for name, listed_object in listed.items() if name not in known_segments]
+        new_objects = [listed_object for name, listed_object in listed.items() if name not in known_names]
         readable = [
             (entries, listed_object.name)
             for listed_object, entries in zip(new_objects, in_threads(self._entries_of, new_objects), strict=True)
             if entries
         ]
-        deleted = known_segments - listed.keys() if all_segments else set()
+        deleted = known_names - listed.keys() if all_segments else set()
         if readable or deleted:
             with index.transaction() as db:
-                db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in deleted])
+                remove_segments(db, deleted)
                 for entries, segment in sorted(readable, key=lambda item: item[0][0][2]):
                     enter(db, segment, entries)
                 supersede(db, {entry[0] for entries, _ in readable for entry in entries})

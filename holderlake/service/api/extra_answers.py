@@ -19,23 +19,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake.analysis.entities import clusters
-from holderlake.core.contract.extra_models import (
-    EvidenceLink,
-    HeldItem,
-    ItemHolder,
-    SourceLabel,
-    Transfer,
-    VerifiedToken,
-)
-from holderlake.core.contract.extra_requests import (
-    AddressItemsRequest,
-    ChangesRequest,
-    EvidenceRequest,
-    HoldersPageRequest,
-    ItemRequest,
-    LabelsRequest,
-    OwnersRequest,
-)
 from holderlake.core.contract.fields import fields_of
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import from_unix, to_unix
@@ -46,6 +29,16 @@ from holderlake.engine.queries.items import holders_of_item, items_of_address
 from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer, instant_of, raw_units
 from holderlake.service.errors import ServiceError
+from holderlake.service.extra_models import EvidenceLink, HeldItem, ItemHolder, SourceLabel, Transfer, VerifiedToken
+from holderlake.service.extra_requests import (
+    AddressItemsRequest,
+    ChangesRequest,
+    EvidenceRequest,
+    HoldersPageRequest,
+    ItemRequest,
+    LabelsRequest,
+    OwnersRequest,
+)
 from holderlake.service.output.render import holders as render_holders
 from holderlake.service.output.render import objects
 from holderlake.sources.rpc.verified import read_verified

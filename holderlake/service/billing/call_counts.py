@@ -6,15 +6,17 @@ the limit.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from holderlake.core.storage.state import State, StateConnection, given_rows, unix_now
+from sqlalchemy import delete, select
+
+from holderlake.core.storage.state import State, StateConnection, put, unix_now
 from holderlake.service.billing.secret import keyed_hash
+from holderlake.service.billing.tables import CALLS
 
 _SWEEP_SECONDS: Final = 60.0
 
@@ -25,15 +27,6 @@ class CallCounts:
     def __init__(self, database: State, secret: bytes) -> None:
         self._database = database
         self._secret = secret
-        given = given_rows(database.kind, caller="TEXT", seconds="INTEGER", calls="INTEGER")
-        self._count: Final = f"""
-            INSERT INTO calls (caller, seconds, ends, calls)
-            SELECT caller, seconds, ? + seconds, calls FROM {given} AS given WHERE true
-            ON CONFLICT (caller, seconds) DO UPDATE SET
-                ends = CASE WHEN calls.ends <= ? THEN excluded.ends ELSE calls.ends END,
-                calls = CASE WHEN calls.ends <= ? THEN excluded.calls ELSE calls.calls + excluded.calls END
-            RETURNING caller, calls, ends
-        """
         self._swept_at = time.monotonic()
         self._turn = threading.Lock()
 
@@ -45,12 +38,23 @@ class CallCounts:
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]
-        given = json.dumps([(name, seconds, calls) for name, calls in Counter(names).items()])
+        calls_by_name = Counter(names)
 
         def work(db: StateConnection) -> dict[str, tuple[int, float]]:
             now = unix_now(db)
-            rows = db.execute(self._count, (now, given, now, now)).fetchall()
-            return {name: (calls, ends) for name, calls, ends in rows}
+            open_windows = select(CALLS.c.caller, CALLS.c.calls, CALLS.c.ends).where(
+                CALLS.c.caller.in_(calls_by_name), CALLS.c.seconds == seconds, CALLS.c.ends > now
+            )
+            windows = {name: (calls, ends) for name, calls, ends in db.execute(open_windows)}
+            for name, calls in calls_by_name.items():
+                earlier_calls, ends = windows.get(name, (0, now + seconds))
+                windows[name] = earlier_calls + calls, ends
+            rows = [
+                {"caller": name, "seconds": seconds, "calls": calls, "ends": ends}
+                for name, (calls, ends) in windows.items()
+            ]
+            put(db, CALLS, *rows)
+            return windows
 
         windows = self._database.run(work)
         self._sweep_if_due()
@@ -71,4 +75,4 @@ class CallCounts:
 
     def sweep(self) -> int:
         """Delete the counts whose time window has ended. Return the number of deleted rows."""
-        return self._database.run(lambda db: db.execute("DELETE FROM calls WHERE ends <= ?", (unix_now(db),)).rowcount)
+        return self._database.run(lambda db: db.execute(delete(CALLS).where(CALLS.c.ends <= unix_now(db))).rowcount)

@@ -6,7 +6,6 @@ Prices are in ``contract.prices``; keys and accounts are in ``keys``.
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import threading
 import time
@@ -15,12 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.storage.owners import Owner
-from holderlake.core.storage.state import DatabaseKind, State, StateConnection, given_rows
-from holderlake.service.billing.tables import UnknownKey
+from holderlake.core.storage.state import State, StateConnection, put
+from holderlake.service.billing.tables import ACCOUNTS, KEYS, RESERVATIONS, USAGE, UnknownKey
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0
@@ -92,78 +93,10 @@ class KeyEnded(Exception):
 Result = Charge | CreditsExhausted | KeyEnded
 
 
-@dataclass(frozen=True)
-class _Statements:
-    """SQL statements about many requests. Their one parameter is a JSON text of rows (see ``given_rows``)."""
-
-    close: str
-    charge: str
-    plans: str
-    months: str
-    reserve: str
-
-
-def _statements(kind: DatabaseKind) -> _Statements:
-    ids = given_rows(kind, id="TEXT")
-    key_ids = given_rows(kind, id="INTEGER")
-    months = given_rows(kind, account_id="INTEGER", since="TEXT")
-    charged = given_rows(
-        kind, account_id="INTEGER", day="TEXT", key_id="INTEGER", endpoint="TEXT", requests="INTEGER", credits="INTEGER"
-    )
-    reserved = given_rows(
-        kind,
-        id="TEXT",
-        account_id="INTEGER",
-        day="TEXT",
-        key_id="INTEGER",
-        endpoint="TEXT",
-        credits="INTEGER",
-        owner="TEXT",
-    )
-    return _Statements(
-        close=f"""
-            DELETE FROM reservations WHERE id IN (SELECT id FROM {ids} AS given)
-            RETURNING id, account_id, day, key_id, endpoint, credits
-        """,
-        charge=f"""
-            INSERT INTO usage (account_id, day, key_id, endpoint, requests, credits)
-            SELECT account_id, day, key_id, endpoint, requests, credits FROM {charged} AS given WHERE true
-            ON CONFLICT (account_id, day, key_id, endpoint) DO UPDATE SET
-                requests = usage.requests + excluded.requests, credits = usage.credits + excluded.credits
-        """,
-        plans=f"""
-            SELECT keys.id, keys.ends_at, keys.account_id, accounts.allowance, accounts.renewal_day
-            FROM keys JOIN accounts ON accounts.id = keys.account_id
-            WHERE keys.id IN (SELECT id FROM {key_ids} AS given)
-        """,
-        months=f"""
-            WITH months AS (SELECT account_id, since FROM {months} AS given)
-            SELECT account_id, CAST(sum(spent) AS BIGINT), CAST(sum(reserved) AS BIGINT)
-            FROM (
-                SELECT usage.account_id, usage.credits AS spent, 0 AS reserved
-                FROM months JOIN usage ON usage.account_id = months.account_id AND usage.day >= months.since
-                UNION ALL
-                SELECT reservations.account_id, 0, reservations.credits
-                FROM months
-                JOIN reservations
-                    ON reservations.account_id = months.account_id AND reservations.day >= months.since
-            ) AS amounts
-            GROUP BY account_id
-        """,
-        reserve=f"""
-            INSERT INTO reservations (id, account_id, day, key_id, endpoint, credits, owner)
-            SELECT id, account_id, day, key_id, endpoint, credits, owner FROM {reserved} AS given
-        """,
-    )
-
-
-_STATEMENTS: Final[dict[DatabaseKind, _Statements]] = {kind: _statements(kind) for kind in ("sqlite", "postgresql")}
-_PLAN: Final = """
-    SELECT accounts.id, accounts.allowance, accounts.renewal_day
-    FROM keys JOIN accounts ON accounts.id = keys.account_id
-    WHERE keys.id = ?
-"""
-_RELEASE: Final = "DELETE FROM reservations WHERE owner = ?"
+_USAGE_COLUMNS: Final = ("account_id", "day", "key_id", "endpoint", "requests", "credits")
+_PLANS: Final = select(
+    KEYS.c.id, KEYS.c.ends_at, KEYS.c.account_id, ACCOUNTS.c.allowance, ACCOUNTS.c.renewal_day
+).join_from(KEYS, ACCOUNTS)
 
 
 @dataclass(frozen=True)
@@ -184,7 +117,6 @@ class Charges:
         self._database = database
         self._owner = owner
         self._now = now
-        self._statements = _STATEMENTS[database.kind]
         self._numbers = itertools.count()
         self._next_check_at = 0.0
         self._has_begun = False
@@ -224,13 +156,12 @@ class Charges:
 
     def balance(self, key_id: int) -> Balance:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
-        rows = self._database.rows(_PLAN, (key_id,))
+        rows = self._database.rows(_PLANS.where(KEYS.c.id == key_id))
         if not rows:
             raise UnknownKey(f"no API key has the id {key_id}: KeyStore.keys returns all keys")
-        account_id, allowance, renewal_day = rows[0]
-        today = self._now().date()
-        sums = self._database.rows(self._statements.months, _months_of({account_id: renewal_day}, today))
-        return _balances({account_id: (allowance, renewal_day)}, sums, today)[account_id]
+        plan = _Plan(*rows[0])
+        balances = self._database.run(lambda db: _balances(db, [plan], self._now().date()), write=False)
+        return balances[plan.account_id]
 
     def _close(
         self, db: StateConnection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
@@ -243,19 +174,23 @@ class Charges:
         ids = [*settled, *released, *doubtful]
         if not ids:
             return []
-        closed = db.execute(self._statements.close, (json.dumps([(charge,) for charge in ids]),)).fetchall()
-        reservations_by_id = {row[0]: row[1:] for row in closed}
+        closed = db.execute(select(RESERVATIONS).where(RESERVATIONS.c.id.in_([*settled, *released])))
+        reservations_by_id = {row.id: row for row in closed}
+        # one parameter a statement: an outage of the database may leave any number of doubtful ids
+        db.execute(delete(RESERVATIONS).where(RESERVATIONS.c.id == bindparam("closed")), [{"closed": id} for id in ids])
         missing = [charge for charge in (*settled, *released) if charge not in reservations_by_id]
-        requests: Counter[tuple[Any, ...]] = Counter()
-        spent: Counter[tuple[Any, ...]] = Counter()
+        requests: Counter[tuple[int, str, int, str]] = Counter()
+        spent: Counter[tuple[int, str, int, str]] = Counter()
         for charge in settled:
             reserved = reservations_by_id.pop(charge, None)
             if reserved is not None:
-                requests[reserved[:-1]] += 1
-                spent[reserved[:-1]] += reserved[-1]
-        if requests:
-            rows = [(*place, count, spent[place]) for place, count in requests.items()]
-            db.execute(self._statements.charge, (json.dumps(rows),))
+                place = (reserved.account_id, reserved.day, reserved.key_id, reserved.endpoint)
+                requests[place] += 1
+                spent[place] += reserved.credits
+        rows = [
+            dict(zip(_USAGE_COLUMNS, (*place, count, spent[place]), strict=True)) for place, count in requests.items()
+        ]
+        put(db, USAGE, *rows, adding=True)
         return missing
 
     def _reserve(self, db: StateConnection, requested: Sequence[ChargeRequest], ids: Sequence[str]) -> list[Result]:
@@ -263,31 +198,28 @@ class Charges:
         if not self._has_begun:
             self._release_abandoned(db)
         now = self._now()
-        key_ids = json.dumps([(key_id,) for key_id in {request.key_id for request in requested}])
-        plans = {row[0]: _Plan(*row) for row in db.execute(self._statements.plans, (key_ids,)).fetchall()}
-        results = _decide(requested, ids, plans, self._months(db, plans, now), now)
+        key_ids = {request.key_id for request in requested}
+        plans = {row[0]: _Plan(*row) for row in db.execute(_PLANS.where(KEYS.c.id.in_(key_ids)))}
+        results = _decide(requested, ids, plans, _balances(db, plans.values(), now.date()), now)
         if any(isinstance(result, CreditsExhausted) for result in results) and self._may_check():
             self._release_abandoned(db)
-            results = _decide(requested, ids, plans, self._months(db, plans, now), now)
+            results = _decide(requested, ids, plans, _balances(db, plans.values(), now.date()), now)
         rows = [
-            (
-                *(result.id, plans[request.key_id].account_id, now.date().isoformat()),
-                *(request.key_id, request.endpoint, request.cost, self._owner.name),
-            )
+            {
+                "id": result.id,
+                "account_id": plans[request.key_id].account_id,
+                "day": now.date().isoformat(),
+                "key_id": request.key_id,
+                "endpoint": request.endpoint,
+                "credits": request.cost,
+                "owner": self._owner.name,
+            }
             for request, result in zip(requested, results, strict=True)
             if isinstance(result, Charge)
         ]
         if rows:
-            db.execute(self._statements.reserve, (json.dumps(rows),))
+            db.execute(insert(RESERVATIONS), rows)
         return results
-
-    def _months(self, db: StateConnection, plans: Mapping[int, _Plan], now: datetime) -> dict[int, Balance]:
-        accounts = {plan.account_id: (plan.allowance, plan.renewal_day) for plan in plans.values()}
-        if not accounts:
-            return {}
-        renewal_days = {account: renewal_day for account, (_, renewal_day) in accounts.items()}
-        sums = db.execute(self._statements.months, _months_of(renewal_days, now.date())).fetchall()
-        return _balances(accounts, sums, now.date())
 
     def _may_check(self) -> bool:
         with self._turn:
@@ -297,30 +229,35 @@ class Charges:
             return True
 
     def _release_abandoned(self, db: StateConnection) -> int:
-        owners = {owner for (owner,) in db.execute("SELECT DISTINCT owner FROM reservations").fetchall()}
-        released = sum(db.execute(_RELEASE, (owner,)).rowcount for owner in self._owner.ended(db, owners))
+        owner = RESERVATIONS.c.owner
+        ended = self._owner.ended(db, {*db.scalars(select(owner).distinct())})
+        released = db.execute(delete(RESERVATIONS).where(owner.in_(ended))).rowcount
         if released:
             _log.warning("released %d reservations of ended processes", released)
         return released
 
 
-def _months_of(renewal_days: Mapping[int, int], today: date) -> tuple[str]:
-    """Return the parameter of the statement ``months``. ``renewal_days`` are days of the month by account id."""
-    rows = [(account, period_start(today, day).isoformat()) for account, day in renewal_days.items()]
-    return (json.dumps(rows),)
-
-
-def _balances(
-    accounts: Mapping[int, tuple[int, int]], sums: Iterable[tuple[int, int, int]], today: date
-) -> dict[int, Balance]:
-    """Return the balances by account id. ``accounts`` are allowance and renewal day by account id.
-
-    ``sums`` are rows (account, spent, reserved).
-    """
-    amounts = {account: (spent, reserved) for account, spent, reserved in sums}
+def _balances(db: StateConnection, plans: Iterable[_Plan], today: date) -> dict[int, Balance]:
+    """Return the balances of the accounts of the plans by account id, each in its current month."""
+    accounts = {plan.account_id: plan for plan in plans}
+    accounts_by_start: dict[str, list[int]] = {}
+    for account, plan in accounts.items():
+        accounts_by_start.setdefault(period_start(today, plan.renewal_day).isoformat(), []).append(account)
+    sums: dict[str, dict[int, int]] = {"usage": {}, "reservations": {}}
+    for start, ids in accounts_by_start.items():
+        for table in (USAGE, RESERVATIONS):
+            account_id = table.c.account_id
+            credits = select(account_id, func.sum(table.c.credits)).group_by(account_id)
+            rows = db.execute(credits.where(account_id.in_(ids), table.c.day >= start))
+            sums[table.name].update({account: int(total) for account, total in rows})
     return {
-        account: Balance(allowance, *amounts.get(account, (0, 0)), next_renewal(today, renewal_day))
-        for account, (allowance, renewal_day) in accounts.items()
+        account: Balance(
+            plan.allowance,
+            sums["usage"].get(account, 0),
+            sums["reservations"].get(account, 0),
+            next_renewal(today, plan.renewal_day),
+        )
+        for account, plan in accounts.items()
     }
 
 

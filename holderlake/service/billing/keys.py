@@ -17,11 +17,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pydantic import SecretStr
+from sqlalchemy import insert, or_, select, update
 
 from holderlake.core.contract.times import utc_now
 from holderlake.core.storage.owners import Owner
 from holderlake.core.storage.postgresql import Postgres
-from holderlake.core.storage.state import StateConnection, Where, inserted, kind_of, open_state
+from holderlake.core.storage.state import StateConnection, Where, inserted, open_state
 from holderlake.service.billing.call_counts import CallCounts
 from holderlake.service.billing.charges import (
     Balance,
@@ -34,7 +35,17 @@ from holderlake.service.billing.charges import (
     time_of,
 )
 from holderlake.service.billing.secret import keyed_hash, open_secret, source_of_secret
-from holderlake.service.billing.tables import FORMAT, SCHEMAS, KeysError, UnknownKey, WrongSecret
+from holderlake.service.billing.tables import (
+    ACCOUNTS,
+    FORMAT,
+    KEYS,
+    LEDGER,
+    TABLES,
+    USAGE,
+    KeysError,
+    UnknownKey,
+    WrongSecret,
+)
 
 __all__ = [
     "Balance",
@@ -58,24 +69,18 @@ _NO_HASH: Final = bytes(32)
 _NO_PREFIX: Final = "given, which is not 8 hexadecimal digits"  # it may be a secret, so it is not quoted
 _REMEDY: Final = "restore it from a backup, or move it away to begin without keys"
 _LIST: Final = "'holderlake keys list' shows all keys"
-_COLUMNS: Final = "keys.id, account_id, prefix, name, allowance, custom_plan, renewal_day, created_at, ends_at"
-_KEYS: Final = "FROM keys JOIN accounts ON accounts.id = account_id"
-_ALL_KEYS: Final = f"SELECT {_COLUMNS} {_KEYS} ORDER BY keys.id"
-_KEY: Final = f"SELECT {_COLUMNS} {_KEYS} WHERE prefix = ?"
-_KEY_AND_HASH: Final = f"SELECT {_COLUMNS}, secret_hash {_KEYS} WHERE prefix = ?"
-_OPEN_ACCOUNT: Final = "INSERT INTO accounts (name, allowance, custom_plan, renewal_day) VALUES (?, ?, ?, ?)"
-_ACCOUNT_NAMED: Final = "SELECT id FROM accounts WHERE name = ? ORDER BY id LIMIT 1"
-_ADD_KEY: Final = "INSERT INTO keys (account_id, prefix, secret_hash, created_at) VALUES (?, ?, ?, ?)"
-_END_KEY: Final = "UPDATE keys SET ends_at = ? WHERE prefix = ? AND (ends_at IS NULL OR ends_at > ?)"
-_CHANGE: Final = "UPDATE accounts SET allowance = ?, custom_plan = ?, renewal_day = ? WHERE id = ?"
-_USAGE: Final = """
-    SELECT prefix, name, day, endpoint, requests, credits
-    FROM usage JOIN keys ON keys.id = usage.key_id JOIN accounts ON accounts.id = keys.account_id
-    WHERE day BETWEEN ? AND ? AND (prefix = ? OR ? = '')
-    ORDER BY day, keys.id, endpoint
-"""
-_PING: Final = "UPDATE ledger SET fingerprint = fingerprint WHERE one = 0"
-"""SQL that changes nothing, but fails if the database cannot be written."""
+_KEYS: Final = select(
+    *(KEYS.c.id, KEYS.c.account_id, KEYS.c.prefix, ACCOUNTS.c.name, ACCOUNTS.c.allowance, ACCOUNTS.c.custom_plan),
+    *(ACCOUNTS.c.renewal_day, KEYS.c.created_at, KEYS.c.ends_at),
+).join_from(KEYS, ACCOUNTS)
+_USAGE: Final = (
+    select(KEYS.c.prefix, ACCOUNTS.c.name, USAGE.c.day, USAGE.c.endpoint, USAGE.c.requests, USAGE.c.credits)
+    .join_from(USAGE, KEYS)
+    .join(ACCOUNTS, ACCOUNTS.c.id == KEYS.c.account_id)
+    .order_by(USAGE.c.day, KEYS.c.id, USAGE.c.endpoint)
+)
+_PING: Final = update(LEDGER).where(LEDGER.c.one == 0).values(fingerprint=LEDGER.c.fingerprint)
+"""Statement that changes nothing, but fails if the database cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class KeyStore:
     ) -> None:
         source = source_of_secret(place, secret)
         # A crash of the process loses nothing; a power cut may lose the last charges, but never corrupts the file.
-        self._database = open_state(place, SCHEMAS[kind_of(place)], "NORMAL", _REMEDY, FORMAT, busy_seconds)
+        self._database = open_state(place, TABLES, "NORMAL", _REMEDY, FORMAT, busy_seconds)
         try:
             self.secret = open_secret(self._database, source)
         except BaseException:
@@ -186,8 +191,10 @@ class KeyStore:
         plan = _plan(allowance_credits_hundredths, custom_plan, renewal_day)
 
         def work(db: StateConnection) -> str:
-            accounts = db.execute(_ACCOUNT_NAMED, (name,)).fetchall() if reuse_account else []
-            account = accounts[0][0] if accounts else inserted(db, _OPEN_ACCOUNT, (name, *plan))[0]
+            accounts_of_name = select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name).order_by(ACCOUNTS.c.id).limit(1)
+            account = db.scalar(accounts_of_name) if reuse_account else None
+            if account is None:
+                (account,) = inserted(db, ACCOUNTS, [{"name": name, **plan}])
             return self._add_key(db, account)
 
         return self._database.run(work)
@@ -195,7 +202,8 @@ class KeyStore:
     def find(self, secret: str) -> Key | None:
         """Return the key of a secret, or None if the key is unknown or has ended."""
         shape = _SECRET.fullmatch(secret)
-        rows = self._database.rows(_KEY_AND_HASH, (shape[1] if shape else "",))
+        query = _KEYS.add_columns(KEYS.c.secret_hash).where(KEYS.c.prefix == (shape[1] if shape else ""))
+        rows = self._database.rows(query)
         *columns, expected = rows[0] if rows else (_NO_HASH,)
         matches = hmac.compare_digest(expected, keyed_hash(self.secret, secret))
         if not rows or not matches:
@@ -205,7 +213,7 @@ class KeyStore:
 
     def keys(self) -> list[Key]:
         """Return all keys, also ended ones, oldest first."""
-        return [_key(row) for row in self._database.rows(_ALL_KEYS)]
+        return [_key(row) for row in self._database.rows(_KEYS.order_by(KEYS.c.id))]
 
     def revoke(self, prefix: str) -> bool:
         """End the key with this prefix. Return False if there is no active key with it."""
@@ -253,7 +261,7 @@ class KeyStore:
                 key.custom_plan if custom_plan is None else custom_plan,
                 key.renewal_day if renewal_day is None else renewal_day,
             )
-            db.execute(_CHANGE, (*plan, key.account))
+            db.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == key.account).values(plan))
             return _key_with(db, prefix)
 
         return self._database.run(work)
@@ -261,7 +269,9 @@ class KeyStore:
     def _add_key(self, db: StateConnection, account: int) -> str:
         prefix = secrets.token_hex(4)
         secret = f"hl_{prefix}_{secrets.token_hex(24)}"
-        db.execute(_ADD_KEY, (account, prefix, keyed_hash(self.secret, secret), _text_of(self._now())))
+        secret_hash, now = keyed_hash(self.secret, secret), _text_of(self._now())
+        row = {"account_id": account, "prefix": prefix, "secret_hash": secret_hash, "created_at": now}
+        db.execute(insert(KEYS), row)
         return secret
 
     # ------------------------------------------------------------------ charges
@@ -314,12 +324,13 @@ class KeyStore:
         Raises ``UnknownKey``.
         """
         shape = "" if prefix is None else _valid_prefix(prefix)
-        if prefix is not None and not self._database.rows(_KEY, (shape,)):
+        if prefix is not None and not self._database.rows(_KEYS.where(KEYS.c.prefix == shape)):
             raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}; {_LIST}")
-        days = ((since or date.min).isoformat(), (until or date.max).isoformat())
+        days = USAGE.c.day.between((since or date.min).isoformat(), (until or date.max).isoformat())
+        usage = _USAGE.where(days, *([] if prefix is None else [KEYS.c.prefix == shape]))
         return [
             Usage(key_prefix, name, date.fromisoformat(day), *counts)
-            for key_prefix, name, day, *counts in self._database.rows(_USAGE, (*days, shape, shape))
+            for key_prefix, name, day, *counts in self._database.rows(usage)
         ]
 
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
@@ -348,15 +359,16 @@ def _key(row: Sequence[Any]) -> Key:
 
 def _key_with(db: StateConnection, prefix: str) -> Key:
     shape = _valid_prefix(prefix)
-    rows = db.execute(_KEY, (shape,)).fetchall()
-    if not rows:
+    row = db.execute(_KEYS.where(KEYS.c.prefix == shape)).first()
+    if row is None:
         raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}; {_LIST}")
-    return _key(rows[0])
+    return _key(row)
 
 
 def _end_key(db: StateConnection, prefix: str, at: datetime) -> bool:
     text = _text_of(at)
-    return db.execute(_END_KEY, (text, _valid_prefix(prefix), text)).rowcount > 0
+    is_active_key = KEYS.c.prefix == _valid_prefix(prefix), or_(KEYS.c.ends_at.is_(None), KEYS.c.ends_at > text)
+    return db.execute(update(KEYS).where(*is_active_key).values(ends_at=text)).rowcount > 0
 
 
 def _text_of(when: datetime) -> str:
@@ -372,10 +384,10 @@ def _valid_prefix(prefix: str) -> str:
     return prefix if _PREFIX.fullmatch(prefix) else ""
 
 
-def _plan(allowance: int, custom_plan: bool, renewal_day: int) -> tuple[int, int, int]:
+def _plan(allowance: int, custom_plan: bool, renewal_day: int) -> dict[str, int]:
     if not 0 <= allowance <= _MAX_ALLOWANCE or not 1 <= renewal_day <= 31:
         raise ValueError(
             f"invalid plan with {allowance / 100:,.2f} credits and renewal day {renewal_day}: "
             f"use an allowance of 0 to {_MAX_ALLOWANCE // 100:,} credits and a renewal day of 1 to 31"
         )
-    return allowance, int(custom_plan), renewal_day
+    return {"allowance": allowance, "custom_plan": int(custom_plan), "renewal_day": renewal_day}

@@ -13,14 +13,16 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import insert, select
+
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.state import State, StateConnection, Where
-from holderlake.service.billing.tables import WrongSecret
+from holderlake.service.billing.tables import LEDGER, WrongSecret
 
 _SECRET_BYTES: Final = 32
 _MIN_BYTES: Final = 16
 _SETTING: Final = "HOLDERLAKE_SERVICE__SECRET"
-_FINGERPRINT: Final = "SELECT fingerprint FROM ledger"
+_FINGERPRINT: Final = select(LEDGER.c.fingerprint)
 
 
 def keyed_hash(secret: bytes, text: str) -> bytes:
@@ -65,15 +67,15 @@ def _read(source: bytes | Path) -> bytes | None:
 
 
 def _create(db: StateConnection, source: bytes | Path) -> bytes:
-    stored = db.execute(_FINGERPRINT).fetchone()
+    stored = db.scalar(_FINGERPRINT)
     if stored is not None:  # another process was faster
-        return _checked(stored[0], source)
+        return _checked(stored, source)
     # The secret is made within this transaction, so that only one process makes it.
     secret = _read(source)
     if secret is None:
         secret = secrets.token_bytes(_SECRET_BYTES)
         write_whole(Path(os.fsdecode(source)), secret)  # readable by its owner only
-    db.execute("INSERT INTO ledger VALUES (1, ?)", (_fingerprint(secret),))
+    db.execute(insert(LEDGER), {"fingerprint": _fingerprint(secret)})
     return secret
 
 

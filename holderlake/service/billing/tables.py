@@ -1,89 +1,106 @@
-"""Tables of the database of API keys, for SQLite and PostgreSQL, and errors about keys.
+"""Tables of the database of API keys, and errors about keys.
 
-Tables are written with SQLite's types; ``storage.postgresql`` translates them. Amounts are hundredths of a credit; days
-and times are ISO texts (UTC).
+Amounts are hundredths of a credit; days and times are ISO texts (UTC).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from holderlake.core.storage.owners import OWNERS
-from holderlake.core.storage.state import DatabaseKind
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    event,
+)
+
+from holderlake.core.storage.state import WHOLE, single
 
 FORMAT: Final = 1
 """Format of these tables."""
-_CALLS: Final = """
-    (
-        caller TEXT NOT NULL,
-        seconds INTEGER NOT NULL,
-        ends REAL NOT NULL,
-        calls INTEGER NOT NULL,
-        PRIMARY KEY (caller, seconds)
-    ) WITHOUT ROWID
-"""
-"""Calls of a client in a window of ``seconds``, which ``ends`` at a unix time."""
-_TABLES: Final = (
-    "CREATE TABLE IF NOT EXISTS ledger (one INTEGER PRIMARY KEY CHECK (one = 1), fingerprint TEXT NOT NULL)",
-    """
-    CREATE TABLE IF NOT EXISTS accounts (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        name TEXT NOT NULL,
-        allowance INTEGER NOT NULL CHECK (allowance >= 0),
-        custom_plan INTEGER NOT NULL,
-        renewal_day INTEGER NOT NULL CHECK (renewal_day BETWEEN 1 AND 31)
-    )
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS keys (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        account_id INTEGER NOT NULL REFERENCES accounts (id),
-        prefix TEXT NOT NULL UNIQUE,
-        secret_hash BLOB NOT NULL,
-        created_at TEXT NOT NULL,
-        ends_at TEXT
-    )
-    """,
-    "CREATE INDEX IF NOT EXISTS keys_by_account ON keys (account_id)",
-    # charges summed by day, key and endpoint
-    """
-    CREATE TABLE IF NOT EXISTS usage (
-        account_id INTEGER NOT NULL REFERENCES accounts (id),
-        day TEXT NOT NULL,
-        key_id INTEGER NOT NULL REFERENCES keys (id),
-        endpoint TEXT NOT NULL,
-        requests INTEGER NOT NULL,
-        credits INTEGER NOT NULL,
-        PRIMARY KEY (account_id, day, key_id, endpoint)
-    ) WITHOUT ROWID
-    """,
-    # of running requests, each with the owner that answers it; short-lived, so without foreign keys
-    """
-    CREATE TABLE IF NOT EXISTS reservations (
-        id TEXT PRIMARY KEY,
-        account_id INTEGER NOT NULL,
-        day TEXT NOT NULL,
-        key_id INTEGER NOT NULL,
-        endpoint TEXT NOT NULL,
-        credits INTEGER NOT NULL CHECK (credits >= 0),
-        owner TEXT NOT NULL
-    ) WITHOUT ROWID
-    """,
-    "CREATE INDEX IF NOT EXISTS reservations_by_account ON reservations (account_id, day)",
+TABLES: Final = MetaData()
+LEDGER: Final = single("ledger", TABLES, Column("fingerprint", Text, nullable=False))
+ACCOUNTS: Final = Table(
+    "accounts",
+    TABLES,
+    Column("id", WHOLE, Identity(), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("allowance", WHOLE, CheckConstraint("allowance >= 0"), nullable=False),
+    Column("custom_plan", WHOLE, nullable=False),
+    Column("renewal_day", WHOLE, CheckConstraint("renewal_day BETWEEN 1 AND 31"), nullable=False),
+    sqlite_autoincrement=True,
 )
-_CALLS_BY_END: Final = "CREATE INDEX IF NOT EXISTS calls_by_end ON calls (ends)"
-SCHEMAS: Final[dict[DatabaseKind, tuple[str, ...]]] = {
-    "sqlite": (*_TABLES, f"CREATE TABLE IF NOT EXISTS calls {_CALLS}", _CALLS_BY_END),
-    "postgresql": (
-        *_TABLES,
-        *OWNERS,
-        # a crash of the server loses at most the counts of a minute
-        f"CREATE UNLOGGED TABLE IF NOT EXISTS calls {_CALLS}",
-        _CALLS_BY_END,
-        # rows live for milliseconds: vacuum without delays
-        "ALTER TABLE reservations SET (autovacuum_vacuum_cost_delay = 0)",
-    ),
-}
+KEYS: Final = Table(
+    "keys",
+    TABLES,
+    Column("id", WHOLE, Identity(), primary_key=True),
+    Column("account_id", WHOLE, ForeignKey(ACCOUNTS.c.id), nullable=False),
+    Column("prefix", Text, nullable=False, unique=True),
+    Column("secret_hash", LargeBinary, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("ends_at", Text),
+    sqlite_autoincrement=True,
+)
+Index("keys_by_account", KEYS.c.account_id)
+# charges summed by day, key and endpoint
+USAGE: Final = Table(
+    "usage",
+    TABLES,
+    Column("account_id", WHOLE, ForeignKey(ACCOUNTS.c.id), primary_key=True),
+    Column("day", Text, primary_key=True),
+    Column("key_id", WHOLE, ForeignKey(KEYS.c.id), primary_key=True),
+    Column("endpoint", Text, primary_key=True),
+    Column("requests", WHOLE, nullable=False),
+    Column("credits", WHOLE, nullable=False),
+    sqlite_with_rowid=False,
+)
+# of running requests, each with the owner that answers it; short-lived, so without foreign keys
+RESERVATIONS: Final = Table(
+    "reservations",
+    TABLES,
+    Column("id", Text, primary_key=True),
+    Column("account_id", WHOLE, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("key_id", WHOLE, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("credits", WHOLE, CheckConstraint("credits >= 0"), nullable=False),
+    Column("owner", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("reservations_by_account", RESERVATIONS.c.account_id, RESERVATIONS.c.day)
+# calls of a client in a window of ``seconds``, which ``ends`` at a unix time
+CALLS: Final = Table(
+    "calls",
+    TABLES,
+    Column("caller", Text, primary_key=True),
+    Column("seconds", WHOLE, primary_key=True),
+    Column("ends", Double, nullable=False),
+    Column("calls", WHOLE, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("calls_by_end", CALLS.c.ends)
+
+
+@event.listens_for(RESERVATIONS, "after_create")
+def _clean_soon(table: Table, db: Connection, **options: Any) -> None:
+    """Let PostgreSQL vacuum without delays, because rows live for milliseconds."""
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql("ALTER TABLE reservations SET (autovacuum_vacuum_cost_delay = 0)")
+
+
+@event.listens_for(CALLS, "after_create")
+def _write_once(table: Table, db: Connection, **options: Any) -> None:
+    """Let PostgreSQL write counts to their table only: a crash of the server loses at most those of a minute."""
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql("ALTER TABLE calls SET UNLOGGED")
 
 
 class KeysError(Exception):

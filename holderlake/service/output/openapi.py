@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 
 from holderlake.core.contract.errors import ERROR_KINDS, ErrorKind
-from holderlake.core.contract.extra_requests import RulesRequest
 from holderlake.core.contract.models import ErrorBody, ValidationItem
+from holderlake.core.contract.requests import RulesRequest
 from holderlake.service.output.formats import Format
 
 Responses = dict[int | str, dict[str, Any]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.core.contract.chains import CHAIN_BY_EVM_ID, CHAIN_ID_FORM, chain_named, family_of, is_chain_id
+from holderlake.core.contract.chains import (
+    ADDRESSES_OF_64_DIGITS,
+    BITCOINS,
+    CHAIN_BY_EVM_ID,
+    CHAIN_ID_FORM,
+    chain_named,
+    family_of,
+    is_chain_id,
+    one_spelling,
+)
 from holderlake.core.contract.chains.addresses import (
     NO_VALUE,
     parse_address,
@@ -43,7 +52,9 @@ from holderlake.sources.raw_rows import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
 _WHOLE_NUMBER: Final = r"^[0-9]{1,77}$"
-_NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
+_NO_FLOAT: Final = (
+    "a floating-point number is not exact; export the raw integer as text (cryo: --u256-types binary string)"
+)
 _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
 
@@ -93,7 +104,7 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
     texts = pa.nulls(raw.table.num_rows, pa.string())
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)
-        spelt_as = _EVM_CHAIN if raw.is_evm and family_of(chain) is None else chain
+        spelt_as = _EVM_CHAIN if raw.is_evm and _may_be_evm(chain) else chain
         if family_of(spelt_as) == "evm":
             _count_wrong_checksums(raw, name)
         mapped = _mapped(
@@ -108,6 +119,10 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
         )
         texts = pc.if_else(of_chain, mapped, texts)
     return texts
+
+
+def _may_be_evm(chain: str) -> bool:
+    return family_of(chain) is None and chain not in ADDRESSES_OF_64_DIGITS | BITCOINS
 
 
 def _address(chain: str, spelt_as: str, is_token: bool, value: str | bytes) -> str:
@@ -143,13 +158,14 @@ def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False
     ``chains`` has the chain of each row.
     """
     chain_names = chains.unique().drop_null().to_pylist()
-    family = family_of(chain_names[0]) if len(chain_names) == 1 else None
-    if family is None and raw.is_evm:
+    chain = chain_names[0] if len(chain_names) == 1 else ""
+    family = family_of(chain)
+    if raw.is_evm and _may_be_evm(chain):
         family = "evm"
     return _mapped(
         raw,
         name,
-        lambda value: parse_hash(family, value if isinstance(value, bytes) else str(value)),
+        lambda value: one_spelling(chain, parse_hash(family, value if isinstance(value, bytes) else str(value))),
         pa.string(),
         optional=optional,
         quick=lambda texts: parse_hashes(family, texts),
@@ -182,7 +198,7 @@ def decimals_by_token(
     return result
 
 
-def choices(raw: RawTable, name: str, meanings: dict[str, str], *, blank: str | None = None) -> pa.Array:
+def choices(raw: RawTable, name: str, meanings: Mapping[str, str], *, blank: str | None = None) -> pa.Array:
     """Return the column ``name`` with each text replaced by its value in ``meanings``. Case and hyphens are ignored.
 
     ``blank`` is the value of rows without a text; None adds these rows to the problems.

@@ -1,11 +1,12 @@
 """Decode event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) into rows of our own layout.
 
 ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch`` are decoded. Other events are
-skipped, also events that only resemble transfers, and logs that a reorganisation removed.
+skipped, also events that only resemble transfers.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -40,11 +41,6 @@ def decoded_logs(raw: RawTable) -> RawTable:
     tokens = _prefixed(_digits(_one_chunk(raw.table["address"]))).filter(_partly_indexed(topics, data))
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
-    if "removed" in raw.columns:
-        removed = pc.is_in(
-            pc.utf8_lower(_one_chunk(raw.table["removed"]).cast(pa.string())), pa.array(["true", "1", "t", "yes"])
-        )
-        kinds, is_batch = pc.if_else(removed, _NO_TEXT, kinds), pc.and_(is_batch, pc.invert(removed))
     singles = _singles(kinds, topics, data)
     parts = [singles, _batches(pc.indices_nonzero(is_batch), topics, data)]
     decoded = pa.concat_tables(parts).sort_by("row")
@@ -56,7 +52,9 @@ def decoded_logs(raw: RawTable) -> RawTable:
     passed_over = raw.table.num_rows - len(rows.unique())
     partly = {entry["values"]: entry["counts"] for entry in tokens.value_counts().to_pylist()}
     numbers = rows if raw.numbers is None else raw.numbers.take(rows)
-    return RawTable(raw.path, table, numbers=numbers, passed_over=raw.passed_over + passed_over, partly_indexed=partly)
+    return replace(
+        raw, table=table, numbers=numbers, passed_over=raw.passed_over + passed_over, partly_indexed=partly, is_evm=True
+    )
 
 
 def _partly_indexed(topics: list[pa.Array], data: pa.Array) -> pa.Array:

@@ -18,21 +18,13 @@ from holderlake.engine.content_indexes import content_indexes
 from holderlake.engine.records import NATIVE_LOG_INDEX, TRANSFERS
 from holderlake.sources.files import columns
 from holderlake.sources.files.event_logs import LOG_COLUMNS, decoded_logs
+from holderlake.sources.files.formats import STANDARDS
 from holderlake.sources.raw_rows import RawTable
 
 DECIMALS: Final = "decimals"
 """Name of the column with the token's decimals, which a column map may set. With it, the file's amounts are in token
 units."""
-STANDARDS: Final = {
-    **{name: name for name in ("erc20", "erc721", "erc1155", "native")},
-    **dict.fromkeys(("bep20", "trc20", "token", "fungible"), "erc20"),
-    **dict.fromkeys(("bep721", "trc721", "nft"), "erc721"),
-    **dict.fromkeys(("bep1155", "trc1155"), "erc1155"),
-    "coin": "native",
-}
-"""Our token standards by the names in exports, in lower case and without hyphens."""
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
-_EVM: Final = _COMMON | {"transaction_hash"}
 _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
 NO_TIMES: Final = (
@@ -84,6 +76,9 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
         # exports have an id, mostly 0 or 1, for fungible tokens too, which has no meaning
         has_id = pc.is_in(columns_by_name["token_standard"], pa.array(["erc721", "erc1155"]))
         token_id = pc.if_else(has_id, token_id, pa.scalar(None, pa.string()))
+    else:
+        _refuse_items(raw, token_id)
+        token_id = pa.nulls(rows, pa.string())
     standard = columns_by_name.get("token_standard", pa.repeat("erc20", rows))
     columns_by_name["token_standard"] = pc.if_else(pc.fill_null(pc.equal(token, NATIVE), False), "native", standard)
     in_units = DECIMALS in names
@@ -100,35 +95,17 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
     )
 
 
-def _read_etl(raw: RawTable, chain: str | None) -> pa.Table:
-    # the layout has no standard and an item's number in "value", so ERC-721 tokens are read as ERC-20
-    return evm_table(raw, chain, "token_address", value=columns.amounts(raw, "value"))
-
-
-def _read_etl_typed(raw: RawTable, chain: str | None) -> pa.Table:
-    standard = columns.choices(raw, "token_type", STANDARDS)
-    # exports have token_id 1 for fungible tokens, which has no meaning
-    has_id = pc.is_in(standard, pa.array(["erc721", "erc1155"]))
-    token_id = pc.if_else(has_id, optional_ids(raw), pa.scalar(None, pa.string()))
-    value = columns.amounts(raw, "amount")
-    return evm_table(raw, chain, "contract_address", token_standard=standard, value=value, token_id=token_id)
-
-
-def _read_cryo_erc20(raw: RawTable, chain: str | None) -> pa.Table:
-    return evm_table(raw, chain, "erc20", value=columns.amounts(raw, _exact_column(raw, "value")))
-
-
-def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
-    rows = raw.table.num_rows
-    return evm_table(
-        raw,
-        chain,
-        # cryo up to 0.3 also names the token's column erc20 in its erc721 export
-        raw.first_of("erc721", "erc20") or "erc721",
-        token_standard=pa.repeat("erc721", rows),
-        value=pa.repeat("1", rows),
-        token_id=columns.amounts(raw, _exact_column(raw, "token_id")),
-    )
+def _refuse_items(raw: RawTable, token_id: pa.Array) -> None:
+    """Raise ``BadSource`` if a file without token standards has ids of items. Fungible tokens have the id 0 or 1."""
+    is_item = pc.and_(pc.is_valid(token_id), pc.invert(pc.is_in(token_id, pa.array(["0", "1"]))))
+    row = columns.first_row(is_item)
+    if row is not None:
+        raise raw.bad(
+            f"{token_id[row]} is the id of an item, but the file has no token standard; map it (--map token_standard="
+            "COLUMN), or set --set token_standard=erc721, or erc1155 for items of several pieces",
+            column="token_id",
+            row=row,
+        )
 
 
 def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
@@ -230,19 +207,6 @@ LAYOUTS: Final = (
     ),
     Layout("logs", "event logs (eth_getLogs)", LOG_COLUMNS, read_holderlake, decode=decoded_logs),
     Layout(
-        "ethereum-etl",
-        "ethereum-etl with token types",
-        _EVM | {"contract_address", "token_type", "amount"},
-        _read_etl_typed,
-    ),
-    Layout("ethereum-etl", "ethereum-etl token_transfers", _EVM | {"token_address", "value"}, _read_etl),
-    Layout("cryo", "cryo erc721_transfers", _EVM | {"erc721"}, _read_cryo_erc721),
-    *(
-        Layout("cryo", "cryo erc721_transfers", _EVM | {"erc20", name}, _read_cryo_erc721)
-        for name in ("token_id", "token_id_binary", "token_id_string", "token_id_f64")
-    ),
-    Layout("cryo", "cryo erc20_transfers", _EVM | {"erc20"}, _read_cryo_erc20),
-    Layout(
         "cryo",
         "cryo native_transfers",
         _NATIVE | {"transaction_index", "transfer_index", "transaction_hash"},
@@ -263,26 +227,6 @@ LAYOUTS: Final = (
     ),
 )
 """All layouts in the order of trial: a layout comes before another one that needs only some of its columns."""
-
-
-def evm_table(raw: RawTable, chain: str | None, token_column: str, **columns_by_name: pa.Array) -> pa.Table:
-    """Return the rows as transfers of an EVM chain, from the columns that most exports have in common.
-
-    ``chain`` is the chain of all rows if the file has no chain column. ``token_column`` is the name of the column with
-    the token's address. ``columns_by_name`` has further columns of ``TRANSFERS``.
-    """
-    rows = raw.table.num_rows
-    chains = columns.chains(raw, chain)
-    return transfers_table(
-        raw,
-        chain=chains,
-        token_address=columns.addresses(raw, token_column, chains),
-        from_address=columns.addresses(raw, "from_address", chains),
-        to_address=columns.addresses(raw, "to_address", chains),
-        block_time=block_times(raw),
-        tx_hash=columns.hashes(raw, "transaction_hash", chains),
-        **{"token_standard": pa.repeat("erc20", rows), "token_id": pa.nulls(rows, pa.string()), **columns_by_name},
-    )
 
 
 def transfers_table(raw: RawTable, *, is_transfer: pa.Array | None = None, **columns_by_name: pa.Array) -> pa.Table:

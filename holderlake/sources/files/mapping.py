@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,42 +20,28 @@ from holderlake.core.contract.chains.addresses import shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.files import columns
+from holderlake.sources.files.formats import FORMATS_TABLE, folded_name, spellings
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import RawTable, read_raw, rejected_rows
+from holderlake.sources.raw_rows import RawTable, listed, read_raw, rejected_rows
 
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
-MAPPABLE_COLUMNS: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
-"""Our columns that a column map may name: those of transfers, the token's decimals, and those of event logs."""
+MAPPABLE_COLUMNS: Final = (*TRANSFERS.names, "decimals", "token_decimals", *_OF_LOGS)
+"""Our columns that a column map may name: those of transfers and of event logs, and two of the token's decimals.
+
+With ``decimals``, amounts are in token units. With ``token_decimals``, they are raw.
+"""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
 """Those of our column names that other files use with other meanings. They count only if the column map names them."""
-_GUESSES: Final = {
-    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "sender_address"),
-    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner",
-                   "receiver_address"),
-    "value": ("amount_raw", "raw_amount", "raw_value", "value_raw", "quantity", "amount", "raw", "quant", "wad", "amt",
-              "amount_str"),
-    "token_address": ("token", "contract_address", "contract", "mint", "token_mint_address", "asset", "gem", "address"),
-    "token_id": (),
-    "block_number": ("block", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number", "block_id"),
-    "block_time": ("unixtimestamp", "block_timestamp", "timestamp", "time_stamp", "evt_block_time", "time", "utime",
-                   "ts", "datetime", "date"),
-    "tx_hash": ("hash", "transaction_hash", "tx", "signature", "tx_id", "transaction_id", "transaction"),
-    "log_index": ("event_index", "evt_index", "index"),
-}  # fmt: skip
-"""For each of our columns, the usual names in other files. Case and separators make no difference. ``suggestion`` uses
-them."""
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_LAST_WORDS: Final = frozenset({"id", "hash", "address", "addresses", "eth"})
-"""Words that may follow a usual name, as in ``from.id`` and ``Value(ETH)``."""
-_OTHER_THINGS: Final = frozenset({"currency", "price", "fee", "gas", "usd", "balance", "parent", "cumulative"})
-"""Words that may not precede a usual name: ``currency_from_address`` is no sender."""
+_MOST_GUESSED: Final = 400
+"""Columns of a file that are looked at for a suggestion."""
 _NO_TOKENS: Final = frozenset({"", "0", "1", "true", "false"})
 """Values of a column, such as mint, that is a mark and no token."""
-_WHOLE_NAMES: Final = frozenset({"address", "index", "number", "raw", "date"})
-"""Usual names that are too general as the end of a longer name."""
+_GUESSES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["transfers"]
+_USUAL_WORDS: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["words"]
 
 
 @dataclass(frozen=True)
@@ -78,12 +64,14 @@ class ColumnMap:
         return ColumnMap({**mapped_names, **self.columns}, {**constants, **self.constants})
 
 
-def parse_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
+def parse_map(
+    pairs: Iterable[str], constants: Iterable[str], our_columns: Collection[str] = MAPPABLE_COLUMNS
+) -> ColumnMap:
     """Return the column map from texts ``ours=theirs`` (``pairs``) and ``ours=value`` (``constants``).
 
-    Raises ``BadSource`` for other texts or unknown columns.
+    Raises ``BadSource`` for other texts, or for a column that is not one of ``our_columns``.
     """
-    return _checked(ColumnMap(dict(map(_pair, pairs)), dict(map(_pair, constants))))
+    return _checked(ColumnMap(dict(map(_pair, pairs)), dict(map(_pair, constants))), our_columns)
 
 
 def read_map(path: Path) -> ColumnMap:
@@ -111,15 +99,20 @@ def read_map(path: Path) -> ColumnMap:
     return _checked(ColumnMap(columns_, constants))
 
 
+def check_columns(raw: RawTable, column_map: ColumnMap) -> None:
+    """Raise ``BadSource`` if the file lacks a column of the map."""
+    for ours, theirs in column_map.columns.items():
+        if theirs not in raw.columns:
+            seen = listed(raw.columns)
+            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {seen}")
+
+
 def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     """Return the file with our column names. Columns that are not in the map keep their names.
 
     Raises ``BadSource`` if the file lacks a column of the map.
     """
-    for ours, theirs in column_map.columns.items():
-        if theirs not in raw.columns:
-            listed = ", ".join(raw.columns)
-            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {listed}")
+    check_columns(raw, column_map)
     if "token_address" in column_map.constants:
         _refuse_several_tokens(raw, column_map)
     used_names = {*column_map.columns, *column_map.constants, *column_map.columns.values(), *_OURS_ALONE}
@@ -133,7 +126,8 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
         and column_map.columns.get("block_number") == column_map.columns["block_time"]
     ):
         table_columns["block_number"] = _numbers_of_times(raw, column_map.columns["block_time"])
-    return raw.over(pa.table(table_columns))
+    renamed = {ours: name for ours, name in column_map.columns.items() if name != ours}
+    return replace(raw, table=pa.table(table_columns), theirs=renamed)
 
 
 def _refuse_several_tokens(raw: RawTable, column_map: ColumnMap) -> None:
@@ -180,7 +174,7 @@ def missing_text(names: Sequence[str], missing: Sequence[str]) -> str:
     are = "is" if len(missing) == 1 else "are"
     return (
         f"{', '.join(missing)} {are} missing; map a column to each ({options}), or set a value for all rows (--set "
-        f"{missing[0]}=VALUE). The file has {', '.join(names)}"
+        f"{missing[0]}=VALUE). The file has {listed(names)}"
     )
 
 
@@ -204,8 +198,9 @@ def suggestion(names: Sequence[str]) -> str:
     ranks = [
         (*rank, ours, name)
         for ours, synonyms in _GUESSES.items()
-        for name in names
-        if (rank := _rank(name, [tuple(usual.split("_")) for usual in (ours, *synonyms)])) is not None
+        for name in names[:_MOST_GUESSED]
+        if "blockhash" not in folded_name(name)
+        and (rank := _rank(name, [tuple(usual.split("_")) for usual in (ours, *synonyms)])) is not None
     ]
     pairs: dict[str, str] = {}
     for *_, ours, name in sorted(ranks):
@@ -224,23 +219,24 @@ def suggestion(names: Sequence[str]) -> str:
     return " ".join(options)
 
 
-def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int] | None:
+def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int, int] | None:
     """Return how well a column's name fits the usual names, the least number for the best; None if it does not fit.
 
     A name may have further words before a usual one, or certain words after it.
     """
     words = tuple(word.lower() for word in _WORDS.findall(name))
-    shorter = words[:-1] if words[-1:] and words[-1] in _LAST_WORDS else ()
+    shorter = words[:-1] if words[-1:] and words[-1] in _USUAL_WORDS["last"] else ()
     is_object = name.lower().endswith(".id")  # token.id is the token, not the number of an item
     for place, usual in enumerate(usual_names):
         if "".join(words) == "".join(usual) and not is_object:
-            return 0, place
+            return 0, place, 0
+    others, whole_names = set(_USUAL_WORDS["other_things"]), _USUAL_WORDS["whole_names"]
     for rank, last_words in ((1, words), (2, shorter)):
         for place, usual in enumerate(usual_names):
             is_usual = last_words[-len(usual) :] == usual and not (is_object and usual[-1] == "id")
             before = last_words[: -len(usual)]
-            if is_usual and _OTHER_THINGS.isdisjoint(before) and not (before and "_".join(usual) in _WHOLE_NAMES):
-                return rank, place
+            if is_usual and others.isdisjoint(before) and not (before and "_".join(usual) in whole_names):
+                return rank, place, len(before)
     return None
 
 
@@ -254,7 +250,7 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
     if name is None:
         raise raw.bad(
             "--blocks needs a column block_number, which is missing; map it (--map block_number=COLUMN). "
-            f"The file has {', '.join(raw.columns)}"
+            f"The file has {listed(raw.columns)}"
         )
     numbers = columns.counts(raw, name)
     positions = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
@@ -283,7 +279,7 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
         if number is None or time is None:
             raise raw.bad(
                 "a file of blocks needs the columns block_number (or number) and timestamp; this file has "
-                f"{', '.join(raw.columns)}"
+                f"{listed(raw.columns)}"
             )
         numbers, seconds = columns.counts(raw, number), columns.times(raw, time)
         rejected = rejected_rows(raw)
@@ -300,10 +296,10 @@ def _pair(text: str) -> tuple[str, str]:
     return ours.strip(), value.strip()
 
 
-def _checked(column_map: ColumnMap) -> ColumnMap:
+def _checked(column_map: ColumnMap, our_columns: Collection[str] = MAPPABLE_COLUMNS) -> ColumnMap:
     for ours in (*column_map.columns, *column_map.constants):
-        if ours not in MAPPABLE_COLUMNS:
-            raise BadSource(f"{ours} is not a column of transfers; use one of {', '.join(MAPPABLE_COLUMNS)}")
+        if ours not in our_columns:
+            raise BadSource(f"{ours} is not one of our columns; use one of {', '.join(our_columns)}")
     twice = sorted(column_map.columns.keys() & column_map.constants.keys())
     if twice:
         raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
@@ -353,6 +349,10 @@ class Preset:
         columns, missing = self.match(names, user_map)
         return missing if set(missing) <= _REMEDIES.keys() and len(columns) > len(missing) + 2 else []
 
+    def lacking(self, names: Iterable[str]) -> list[str]:
+        """Return the columns that a file with the columns ``names`` lacks, under the preset's names."""
+        return [self.columns.get(name, (name,))[0] for name in self.match(names, ColumnMap())[1]]
+
     def match(self, names: Iterable[str], user_map: ColumnMap) -> tuple[dict[str, str], list[str]]:
         """Return a dictionary from our column names to the file's columns, and a list of missing columns.
 
@@ -373,25 +373,14 @@ class Preset:
         return columns, missing
 
 
-def folded_name(name: str) -> str:
-    """Return a column's name in lower case without separators, in which the spellings of an export are equal."""
-    return re.sub(r"[^a-z0-9]", "", name.lower()) or name.lower()
-
-
-def spellings(names: Iterable[str]) -> dict[str, str]:
-    """Return the names of a file's columns by their folded names. The first of equal names counts."""
-    listed = list(names)
-    return {folded_name(name): name for name in reversed(listed)}
-
-
 def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
     """Return the first preset that fits the columns, with its column map; None if none fits.
 
     ``user_map`` is the user's column map. ``format`` selects the presets of one format; None tries all.
     """
-    listed = list(names)
+    seen = list(names)
     for preset in PRESETS:
-        column_map = preset.map_of(listed, user_map) if format in (None, preset.format) else None
+        column_map = preset.map_of(seen, user_map) if format in (None, preset.format) else None
         if column_map is not None:
             return preset, column_map
     return None
@@ -400,12 +389,12 @@ def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) ->
 def missing_options(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[str, set[str]]:
     """Return a sentence with the options that the user must add so that a preset fits, and our columns that the file
     then has. The sentence is empty if no options suffice."""
-    listed = list(names)
+    seen = list(names)
     for preset in PRESETS:
-        missing = preset.missing(listed, user_map) if format in (None, preset.format) else []
+        missing = preset.missing(seen, user_map) if format in (None, preset.format) else []
         if missing:
             text = f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
-            return text, {*preset.match(listed, user_map)[0], *preset.constants, *user_map.columns, *user_map.constants}
+            return text, {*preset.match(seen, user_map)[0], *preset.constants, *user_map.columns, *user_map.constants}
     return "", set()
 
 
@@ -427,12 +416,11 @@ def _preset(table: Mapping[str, Any]) -> Preset:
         for kind in ("columns", "optional", "only")
         if kind in table
     }
-    listed = {kind: tuple(table[kind]) for kind in ("known_by", "lacks", "native") if kind in table}
-    return Preset(**{**table, **names, **listed})
+    lists = {kind: tuple(table[kind]) for kind in ("known_by", "lacks", "native") if kind in table}
+    return Preset(**{**table, **names, **lists})
 
 
-_CONTENT: Final = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
-PRESETS: Final = tuple(map(_preset, _CONTENT["preset"]))
+PRESETS: Final = tuple(map(_preset, FORMATS_TABLE["preset"]))
 """All presets in the order of trial."""
-FAILED: Final[Mapping[str, Sequence[str]]] = _CONTENT["failed"]
+FAILED: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["failed"]
 """The values, in lower case, that mark failed transactions, by the name of the column."""

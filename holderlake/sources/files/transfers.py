@@ -18,26 +18,26 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS, Key
 from holderlake.sources.files import columns
 from holderlake.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
+from holderlake.sources.files.formats import folded_name, spellings
 from holderlake.sources.files.layouts import DECIMALS, LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
 from holderlake.sources.files.mapping import (
     FAILED,
     PRESETS,
     ColumnMap,
     Preset,
-    folded_name,
     mapped,
     missing_columns,
     missing_options,
     missing_text,
     preset_for,
-    spellings,
     suggestion,
     with_item_values,
     with_times,
 )
+from holderlake.sources.files.undone import noted_hashes, without_undone
 from holderlake.sources.files.values import note_ambiguous, without_separators
 from holderlake.sources.problems import Rejected
-from holderlake.sources.raw_rows import RawTable, nested_column, read_raw, rejected_rows
+from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows, rows_where
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
 """The names of formats, for ``FileOptions.format`` and ``detect_format``."""
@@ -71,7 +71,8 @@ class FileTransfers:
     ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
     addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
     ``partly_indexed`` has the number of Transfer events with one indexed address by token; they are passed over.
-    ``decimals`` are those that the file states, by chain and token.
+    ``decimals`` are those that the file states, by chain and token. ``notices`` are further sentences about the file.
+    ``block_hashes`` has chain, block number and hash of each row as text; None if the file has no hashes.
     """
 
     transfers: pa.Table
@@ -80,6 +81,8 @@ class FileTransfers:
     wrong_checksums: int
     partly_indexed: Mapping[str, int] = field(default_factory=dict)
     decimals: Mapping[Key, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    block_hashes: pa.Table | None = None
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
@@ -90,10 +93,11 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     raw = read_raw(path, options.rows_at)
     if not raw.columns:  # JSON without an object
         return FileTransfers(TRANSFERS.empty_table(), None, 0, 0)
-    raw, layout = _recognised(raw, options)
+    raw, layout = _recognised(without_undone(_unprefixed(raw, options)), options)
     if layout.decode is not None:
-        raw = replace(layout.decode(raw), is_evm=True)
+        raw = layout.decode(raw)
     raw = _adjusted(raw, options)
+    hashes = noted_hashes(raw)
     if options.block_times:
         raw = with_times(raw, options.block_times)
     absent = _absent(raw.columns, replace(options, block_times={}))
@@ -107,6 +111,8 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
         raw.problems.wrong_checksums,
         raw.partly_indexed,
         _stated_decimals(raw, transfers),
+        (*raw.notices, *_units_in_doubt(raw, options.column_map)),
+        hashes,
     )
 
 
@@ -121,6 +127,39 @@ def _stated_decimals(raw: RawTable, transfers: pa.Table) -> dict[Key, int]:
     if len(texts) != transfers.num_rows:  # the layout left rows out
         return {}
     return columns.decimals_by_token(transfers["chain"], transfers["token_address"], texts)
+
+
+def _units_in_doubt(raw: RawTable, column_map: ColumnMap) -> list[str]:
+    """Return a sentence if the amounts that are read as token units may be raw, because none has a fraction."""
+    name = column_map.columns.get(DECIMALS)
+    if name is None or not pa.types.is_string(raw.table["value"].type):
+        return []
+    if not pc.all(pc.match_substring_regex(raw.table["value"], r"^\s*[0-9]{4,}\s*$")).as_py():
+        return []
+    return [
+        f"{raw.path.name}: --map decimals={name} reads the amounts as token units, but none has a fraction. If they "
+        f"are raw, import the file into a new home with --map token_decimals={name}"
+    ]
+
+
+def _unprefixed(raw: RawTable, options: FileOptions) -> RawTable:
+    """Return the file without a prefix of its columns, such as ``result.``, if it then has a known layout."""
+    prefixes = dict.fromkeys(name.rpartition(".")[0] for name in raw.columns if "." in name)
+    if options.column_map or _is_known(raw.columns, options):
+        return raw
+    for prefix in prefixes:
+        begin = f"{prefix}."
+        inner = {name.removeprefix(begin): name for name in raw.columns if name.startswith(begin)}
+        if _is_known(inner, options):
+            outer = {name: name for name in raw.columns if not name.startswith(begin) and name not in inner}
+            table = raw.table.select([*inner.values(), *outer.values()]).rename_columns([*inner, *outer])
+            return raw.over(table)
+    return raw
+
+
+def _is_known(names: Collection[str], options: FileOptions) -> bool:
+    fits = any(layout.fits(names) for layout in LAYOUTS if options.format in (None, layout.format))
+    return fits or preset_for(names, ColumnMap(), options.format) is not None
 
 
 @dataclass(frozen=True)
@@ -195,7 +234,7 @@ def _without_failed(raw: RawTable, column_map: ColumnMap) -> RawTable:
             texts = pc.utf8_lower(pc.utf8_trim_whitespace(raw.table.column(name).cast(pa.string())))
             is_failed = pc.is_in(texts, pa.array(values)).combine_chunks()
             is_kept = pc.and_(is_kept, pc.invert(is_failed))
-    return _rows_where(raw, is_kept)
+    return rows_where(raw, is_kept)
 
 
 def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
@@ -209,17 +248,7 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
         if folded_name(name) in spelt:
             texts = pc.utf8_lower(raw.table.column(spelt[folded_name(name)]).cast(pa.string()))
             is_kept = pc.and_(is_kept, pc.is_in(texts, pa.array(values)).combine_chunks())
-    return _rows_where(raw, is_kept)
-
-
-def _rows_where(raw: RawTable, is_kept: pa.Array) -> RawTable:
-    """Return the file with the rows for which the mask is true. The others count as passed over."""
-    places = pc.indices_nonzero(is_kept)
-    if len(places) == raw.table.num_rows:
-        return raw
-    numbers = places if raw.numbers is None else raw.numbers.take(places)
-    passed_over = raw.passed_over + raw.table.num_rows - len(places)
-    return replace(raw, table=raw.table.take(places), numbers=numbers, passed_over=passed_over)
+    return rows_where(raw, is_kept)
 
 
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
@@ -259,7 +288,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     sentence, columns = missing_options(names, options.column_map, format)
     if sentence:
         sentences = "; ".join([sentence, *_absent([*names, *columns], options)])
-        return raw.bad(f"{sentences}. Columns seen: {', '.join(names)}")
+        return raw.bad(f"{sentences}. Columns seen: {listed(names)}")
     nested = nested_column(raw)
     if nested:
         rows_at = f"{options.rows_at}.{nested}" if options.rows_at else nested
@@ -274,12 +303,14 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     titles = {preset.title for preset in PRESETS if format in (None, preset.format)}
     titles |= {layout.title for layout in candidates}
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
-    nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
+    lacking = [(layout.title, sorted(layout.needs - set(names))) for layout in possible]
+    lacking += [(preset.title, preset.lacking(names)) for preset in PRESETS if format in (None, preset.format)]
+    nearest, lacked = min(lacking, key=lambda one: len(one[1]) or len(names))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
         by_names += " --chain CHAIN"
     return raw.bad(
-        f"unknown layout. Columns seen: {', '.join(names)}. Map them, for example with {by_names} "
-        f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(titles))}. The nearest is "
-        f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
+        f"unknown layout; map its columns, for example with {by_names} (and --set OURS=VALUE for constant values). "
+        f"Columns seen: {listed(names)}. Known layouts: {', '.join(sorted(titles))}. The nearest is {nearest}, which "
+        f"also needs {', '.join(lacked)}"
     )

@@ -98,7 +98,7 @@ def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
         raise ValueError(f"{shown(text)} is not a number; write for example 12.5{_separator_hint(plain)}")
     sign, integral, fraction, exponent = match.groups()
     digits, places = (integral + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
-    if places < 0 and digits:
+    if places < 0 and digits and not (is_exact and _is_round(digits, exponent)):
         raise ValueError(f"{shown(text)} {_LOST_DIGITS}")
     if len(digits) in _FLOAT_DIGITS and decimals > places and "." in plain and not is_exact:
         raise ValueError(
@@ -113,6 +113,13 @@ def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
     return _in_range(-number if sign else number, text)
 
 
+def _is_round(digits: str, exponent: str) -> bool:
+    """Return whether an exponent may be of a program that writes round numbers so. Spreadsheets write six digits, or an
+    exponent such as +07."""
+    return len(digits) < _SHEET_DIGITS and not exponent.lstrip("+").startswith("0")
+
+
+_SHEET_DIGITS: Final = 6
 _LOST_DIGITS: Final = (
     "has lost digits, as in spreadsheets and floating-point numbers; export the column as text, with all its digits"
 )

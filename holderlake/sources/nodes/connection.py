@@ -111,7 +111,6 @@ def open_node(
         attempts=node_settings.attempts,
         batch=node_settings.batch,
         connections=2 * node_settings.concurrency,
-        transport=settings.http_transport,
     )
 
 

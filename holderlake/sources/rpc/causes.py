@@ -2,17 +2,19 @@
 
 If a balance differs, bisection over the contract's past finds the first block after which it does. The receipts of this
 block show whether events are missing in the store. If none are, the changes of balances in the block, compared with its
-events, show the cause.
+events, show the cause. If several causes would explain them, a later block with another difference decides.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.queries.balances import Balances
@@ -31,6 +33,8 @@ from holderlake.sources.rpc.messages import (
 from holderlake.sources.rpc.node import Node
 from holderlake.sources.rpc.reading import is_minting
 
+Event: TypeAlias = tuple[str, str, str, int]
+"""A transfer in a block: transaction, sender, receiver, value."""
 _TOTAL_SUPPLY, _BALANCE_OF = "0x18160ddd", "0x70a08231"
 _LARGEST: Final = 50
 _RANDOM: Final = 150
@@ -43,6 +47,10 @@ FROM read_parquet($files)
 WHERE chain = $chain AND token_address = $token AND (from_address = $address OR to_address = $address)
 ORDER BY block_number, log_index
 """
+_MOST_CHOICES: Final = 1_024
+"""Most sets of events of a block that are tried as an explanation."""
+_MOST_BLOCKS: Final = 3
+"""Most blocks of a holder that are examined, if the first ones allow several causes."""
 _IN_BLOCK: Final = """
 SELECT block_number, log_index, tx_hash, from_address, to_address, value
 FROM read_parquet($files)
@@ -67,6 +75,8 @@ WORDS: Final[Mapping[str, str]] = {
     "silent_mint": "the contract credits {address} without an event (a silent mint)",
     "silent_burn": "the contract charges {address} without an event (a silent burn)",
     "silent_move": "the contract moves balances from or to {address} without an event (a silent move)",
+    "unclear": "the balances and events of the block allow several causes ({kinds}), and no other examined block shows "
+    "which one it is",
     "unknown": "the cause is unknown, because the node keeps no state of earlier blocks; use a node that keeps it, or "
     "compare with the events of another node: --against URL",
 }
@@ -77,8 +87,9 @@ WORDS: Final[Mapping[str, str]] = {
 class Cause:
     """A cause for which balances of a token differ from its events, ``kind`` is a key of ``WORDS``.
 
-    ``block`` is the first block with the difference, None if it is not known. ``address`` is a holder that differs.
-    ``other_events`` are the topics of the token's events in the block that are no transfers.
+    ``block`` is the first block with the difference, None if it is not known, and ``blocks`` are all examined ones that
+    show the cause. ``address`` is a holder that differs. ``other_events`` are the topics of the token's events in
+    ``block`` that are no transfers.
     """
 
     kind: str
@@ -86,6 +97,7 @@ class Cause:
     block: int | None = None
     address: str | None = None
     other_events: list[str] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -167,26 +179,48 @@ async def _examine(
     last_block: int,
 ) -> None:
     """Add the causes of the differences of ``suspects`` (None is the supply) to ``drift``."""
-    examined: set[int] = set()
+    examined: dict[int, list[list[Cause]]] = {}
     for suspect in suspects:
         try:
-            if first_block and await contract.is_different(suspect, first_block - 1):
+            if first_block and await contract.difference(suspect, first_block - 1):
                 drift.causes.append(Cause("earlier_transfers", WORDS["earlier_transfers"], None, suspect))
                 return
-            block = await contract.first_difference(suspect, first_block, last_block)
-            if block in examined:
-                continue
-            examined.add(block)
-            drift.causes.extend(await _causes_in(contract, drift, block, suspect, wrong))
+            begin, known = first_block, 0
+            for _ in range(_MOST_BLOCKS):
+                block = await contract.first_difference(suspect, begin, last_block, known)
+                if block is None:
+                    break
+                if block not in examined:
+                    examined[block] = await _possible_causes(contract, drift, block, suspect, wrong)
+                if len(examined[block]) == 1:
+                    break
+                begin, known = block + 1, await contract.difference(suspect, block)
         except FAILURES:
             drift.causes.append(Cause("unknown", WORDS["unknown"], None, suspect))
-            return
+            break
+    drift.causes.extend(_claims(examined))
 
 
-async def _causes_in(
+def _claims(examined: Mapping[int, list[list[Cause]]]) -> list[Cause]:
+    """Return each cause once, with the blocks that show it.
+
+    A block that allows several causes shows those that other blocks show alone.
+    """
+    claims: dict[str, Cause] = {}
+    for block, possible in sorted(examined.items(), key=lambda item: (len(item[1]) != 1, item[0])):
+        decided = [causes for causes in possible if len(possible) == 1 or all(cause.kind in claims for cause in causes)]
+        if not decided:
+            kinds = ", ".join(sorted({cause.kind for causes in possible for cause in causes}))
+            decided = [[Cause("unclear", WORDS["unclear"].format(kinds=kinds or "too many events"), block)]]
+        for cause in decided[0]:
+            claims.setdefault(cause.kind, cause).blocks.append(block)
+    return list(claims.values())
+
+
+async def _possible_causes(
     contract: Contract, drift: Drift, block: int, suspect: str | None, wrong: Sequence[str]
-) -> list[Cause]:
-    """Return the causes of the differences that begin in a block."""
+) -> list[list[Cause]]:
+    """Return the causes that explain the differences that begin in a block; one or several together for each way."""
     stored_rows = contract.rows_in(block)
     emitted = await contract.events_in(block)
     transfers = _transfers(emitted, await contract.wrapped_by(emitted))
@@ -195,84 +229,178 @@ async def _causes_in(
     if lacking:
         count = sum(lacking.values())
         drift.omitted[block] = count
-        return [Cause("omitted_events", WORDS["omitted_events"].format(count=count), block, suspect)]
+        return [[Cause("omitted_events", WORDS["omitted_events"].format(count=count), block, suspect)]]
     unreadable = sum(log.topics[:1] == [TRANSFER] and moves_of(log) is None for log in emitted)
     if unreadable:
-        return [Cause("unreadable_events", WORDS["unreadable_events"].format(count=unreadable), block, suspect)]
+        return [[Cause("unreadable_events", WORDS["unreadable_events"].format(count=unreadable), block, suspect)]]
     parties = {party for row in stored_rows for party in (row[3], row[4])} | set(wrong[:50])
     parties |= {suspect} if suspect else set()
     parties.discard(ZERO_ADDRESS)
-    residuals, balances_before, balances_after, supply = await _residuals(contract, sorted(parties), stored_rows, block)
-    changed = [(balances_before[party], balances_after[party]) for party in sorted(parties) if balances_before[party]]
+    residuals, expected, supply = await _residuals(contract, sorted(parties), stored_rows, block)
     other_topics = sorted({log.topics[0] for log in emitted if log.topics and log.topics[0] not in EVENTS})
-    if not stored_rows and _is_ratio(changed):
-        return [Cause("rebasing", WORDS["rebasing"], block, suspect, other_topics)]
-    kinds = dict(_of_events(stored_rows, residuals, supply)) or _silent(residuals, supply, suspect)
+    if _is_ratio([(value, value + residuals.get(party, 0)) for party, value in expected.items()]):
+        return [[Cause("rebasing", WORDS["rebasing"], block, suspect, other_topics)]]
+    moved: Counter[Event] = Counter((row[2], row[3], row[4], int(row[5])) for row in stored_rows if int(row[5]))
     return [
-        Cause(kind, WORDS[kind].format(address=address or "an unknown address"), block, address, other_topics)
-        for kind, address in kinds.items()
+        [
+            Cause(kind, WORDS[kind].format(address=address or "an unknown address"), block, address, other_topics)
+            for kind, address in kinds.items()
+        ]
+        for kinds in _Block(moved, residuals, supply, suspect).explanations()
     ]
 
 
 async def _residuals(
     contract: Contract, parties: Sequence[str], stored_rows: Sequence[tuple[Any, ...]], block: int
-) -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
-    """Return what the events of a block do not explain: by address, and of the supply.
-
-    The second and third dictionaries have the contract's balances before and after the block.
-    """
+) -> tuple[dict[str, int], dict[str, int], int | None]:
+    """Return what the events of a block do not explain, by address; the balances that they give; and what they do not
+    explain of the supply, None if the contract reports none."""
     addresses: list[str | None] = [None, *parties]
     earlier = await contract.state(addresses, block - 1) if block else [0] * len(addresses)
     later = await contract.state(addresses, block)
-    balances_before = {party: int(value or 0) for party, value in zip(parties, earlier[1:], strict=True)}
-    balances_after = {party: int(value or 0) for party, value in zip(parties, later[1:], strict=True)}
-    event_changes: dict[str, int] = defaultdict(int)
+    expected = {party: int(value or 0) for party, value in zip(parties, earlier[1:], strict=True)}
+    minted = 0
     for _, _, _, sender, receiver, value in stored_rows:
-        event_changes[sender] -= int(value)
-        event_changes[receiver] += int(value)
-    residuals = {party: balances_after[party] - balances_before[party] - event_changes[party] for party in parties}
-    supply = 0 if later[0] is None else int(later[0]) - int(earlier[0] or 0) + event_changes[ZERO_ADDRESS]
-    return {party: value for party, value in residuals.items() if value}, balances_before, balances_after, supply
+        for party, change in ((sender, -int(value)), (receiver, int(value))):
+            if party in expected:
+                expected[party] += change
+            else:
+                minted -= change
+    residuals = {party: int(value or 0) - expected[party] for party, value in zip(parties, later[1:], strict=True)}
+    supply = None if later[0] is None else int(later[0]) - int(earlier[0] or 0) - minted
+    return {party: value for party, value in residuals.items() if value}, expected, supply
 
 
-def _of_events(
-    stored_rows: Sequence[tuple[Any, ...]], residuals: Mapping[str, int], supply: int
-) -> Iterable[tuple[str, str | None]]:
-    """Yield the causes that show in the events of a block, with an address that differs."""
-    counts = Counter((row[2], row[3], row[4], int(row[5])) for row in stored_rows)
-    for (_, sender, receiver, value), count in counts.items():
-        to, by = residuals.get(receiver, 0), residuals.get(sender, 0)
-        is_mint, is_burn = sender == ZERO_ADDRESS, receiver == ZERO_ADDRESS
-        if not value or not (to or by):
-            continue
-        repeated_amount = value * (count - 1)
-        if count > 1 and (to == -repeated_amount or is_burn) and (by == repeated_amount or is_mint):
-            yield "doubled_event", receiver
-        elif (to == -value or (is_burn and supply)) and (by == value or (is_mint and supply)):
-            yield "fake_event", receiver
-        elif to == -value:
-            yield "wrong_receiver", receiver
-        elif by == value:
-            yield "wrong_sender", sender
-        elif -value < to < 0 or -value < by < 0:
-            yield "fee", receiver if to else sender
+Kinds: TypeAlias = dict[str, str | None]
+"""Kinds of causes that hold together, each with an address that differs."""
 
 
-def _silent(residuals: Mapping[str, int], supply: int, suspect: str | None) -> dict[str, str | None]:
-    """Return the cause of changes without events, with an address that differs."""
+@dataclass(frozen=True)
+class _Block:
+    """What the events of a block do not explain: ``residuals`` of balances, and of the supply (None if it is unknown).
+
+    ``moved`` are all events with a value, ``events`` those of addresses with a residual.
+    """
+
+    moved: Counter[Event]
+    residuals: Mapping[str, int]
+    supply: int | None
+    suspect: str | None
+
+    @functools.cached_property
+    def events(self) -> Counter[Event]:
+        return Counter({event: count for event, count in self.moved.items() if self.residuals.keys() & {*event[1:3]}})
+
+    def of(self, is_rise: bool) -> dict[str, int]:
+        """Return the residuals of addresses that have more, or less, than the events give them, without sign."""
+        return {party: abs(value) for party, value in self.residuals.items() if (value > 0) == is_rise}
+
+    def explanations(self) -> list[Kinds]:
+        """Return the ways to explain the residuals; none if the block has too many events for an answer."""
+        if math.prod(count + 1 for count in self.events.values()) > _MOST_CHOICES:
+            return []
+        return (
+            self._unmoved() or self._misnamed() or self._fees() or [_silent(self.residuals, self.supply, self.suspect)]
+        )
+
+    def _unmoved(self) -> list[Kinds]:
+        """Events that moved nothing explain all residuals, or those of their addresses."""
+        repeated = Counter({event: count - 1 for event, count in self.events.items() if count > 1})
+        partly: list[Kinds] = []
+        for kind, events in (("doubled_event", repeated), ("fake_event", self.events)):
+            for chosen in _choices(events):
+                rest, (_, sender, receiver, _) = self._without(chosen), next(iter(chosen))
+                if not rest:
+                    return [{kind: receiver}]
+                if partly or rest.keys() & {party for event in chosen for party in event[1:3]}:
+                    continue
+                if sum(map(abs, rest.values())) == 2 * sum(event[3] * count for event, count in chosen.items()):
+                    partly = [{"wrong_sender": sender, "wrong_receiver": receiver}]
+                else:
+                    supply = -rest.pop(ZERO_ADDRESS, 0) if self.supply is not None else None
+                    partly = [{kind: receiver, **_silent(rest, supply, next(iter(rest), None))}]
+        return partly
+
+    def _without(self, chosen: Counter[Event]) -> dict[str, int]:
+        """Return what remains of the residuals if the chosen events moved nothing; the supply is that of no address."""
+        rest = Counter(self.residuals)
+        rest[ZERO_ADDRESS] -= self.supply or 0
+        for (_, sender, receiver, value), count in chosen.items():
+            rest[sender] -= count * value
+            rest[receiver] += count * value
+        return {
+            party: rest[party] for party in rest if rest[party] and (party != ZERO_ADDRESS or self.supply is not None)
+        }
+
+    def _misnamed(self) -> list[Kinds]:
+        """Whole events went to other receivers, or came from other senders, which may be parties of other events."""
+        return [
+            {kind: next(iter(self.of(is_rise)))}
+            for kind, side, is_rise in (("wrong_receiver", 2, False), ("wrong_sender", 1, True))
+            if not self.supply and any(self._is_misnamed(chosen, side) for chosen in _choices(self.events))
+        ]
+
+    def _is_misnamed(self, chosen: Counter[Event], side: int) -> bool:
+        """Return whether others got what the receivers (side 2) of the chosen events lack, or paid for the senders."""
+        sign, left = (1 if side == 2 else -1), Counter(self.residuals)
+        for event, count in chosen.items():
+            left[event[2] if side == 2 else event[1]] += sign * count * event[3]
+        others = [sign * value for value in left.values() if value]
+        if min(others, default=0) < 0 or sum(others) > sum(event[3] * count for event, count in chosen.items()):
+            return False
+        return {*others} <= _sums(chosen)
+
+    def _fees(self) -> list[Kinds]:
+        """Parts of events are lacking. If a transfer of the block has no fee, it may be a silent change as well."""
+        falls, rises = self.of(is_rise=False), self.of(is_rise=True)
+        volumes = {
+            party: max(
+                sum(event[3] * count for event, count in self.events.items() if event[side] == party) for side in (1, 2)
+            )
+            for party in falls
+        }
+        if not falls or sum(rises.values()) > sum(falls.values()) or any(falls[one] >= volumes[one] for one in falls):
+            return []
+        is_charged = all(falls.keys() & {*event[1:3]} or ZERO_ADDRESS in event[1:3] for event in self.moved)
+        fee: Kinds = {"fee": next(iter(falls))}
+        return [fee] if is_charged else [fee, _silent(self.residuals, self.supply, self.suspect)]
+
+
+def _choices(events: Counter[Event]) -> Iterable[Counter[Event]]:
+    """Yield all non-empty choices of events, which may occur several times; the largest ones first."""
+    counts = itertools.product(*(range(count, -1, -1) for count in events.values()))
+    return (Counter(dict(zip(events, chosen, strict=True))) for chosen in counts if any(chosen))
+
+
+def _sums(events: Counter[Event]) -> set[int]:
+    """Return the sums of the values of all choices of events, with 0."""
+    sums = {0}
+    for (_, _, _, value), count in events.items():
+        sums = {total + value * times for total in sums for times in range(count + 1)}
+    return sums
+
+
+def _silent(residuals: Mapping[str, int], supply: int | None, suspect: str | None) -> Kinds:
+    """Return the cause of changes without events, with an address that differs.
+
+    If balances only fall, and the supply stays, the amount went to an address without transfers.
+    """
     address = suspect or next(iter(residuals), None)
     rises, falls = any(value > 0 for value in residuals.values()), any(value < 0 for value in residuals.values())
-    if not supply and (rises and falls):
-        return {"silent_move": address}
     if supply:
         return {"silent_mint" if supply > 0 else "silent_burn": address}
+    if falls and (rises or supply is not None):
+        return {"silent_move": address}
     return {"silent_mint" if rises else "silent_burn": address}
 
 
 def _is_ratio(pairs: Sequence[tuple[int, int]]) -> bool:
-    """Return whether the second of all pairs of numbers is the first times one ratio other than 1, but for rounding."""
+    """Return whether the second of all pairs of numbers is the first times one ratio other than 1, but for rounding.
+
+    Two different numbers or more must change by more than rounding does.
+    """
     numbers = [pair for pair in pairs if pair[0] > 0]
-    if len({base for base, _ in numbers}) <= 1 or all(base == scaled for base, scaled in numbers):
+    if len({base for base, scaled in numbers if abs(scaled - base) * base > 2 * (base + abs(scaled))}) <= 1:
         return False
     largest_base, largest_scaled = max(numbers)
     return all(
@@ -311,34 +439,34 @@ class Contract:
         answers = await self._node.ask([eth_call(self.token, question, block) for question in data], list)
         return [None if answer in (None, "0x") else int(answer, 16) for answer in answers]
 
-    async def first_difference(self, address: str | None, first_block: int, last_block: int) -> int:
-        """Return the first block after which a balance, or the supply if None, differs from the stored transfers.
+    async def first_difference(self, address: str | None, first_block: int, last_block: int, known: int) -> int | None:
+        """Return the first block after which the difference of a balance, or of the supply if None, is not ``known``.
 
-        Raises ``ValueError`` if the node has no state of a block between.
+        None if it is ``known`` after the last block. Raises ``ValueError`` if the node has no state of a block between.
         """
         low, high = first_block, last_block
+        if low > high or await self.difference(address, high) == known:
+            return None
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if await self.is_different(address, middle) else (middle + 1, high)
+            low, high = (low, middle) if await self.difference(address, middle) != known else (middle + 1, high)
         return low
 
-    async def is_different(self, address: str | None, block: int) -> bool:
-        """Return whether a balance, or the supply if None, differs from the stored transfers after a block.
+    async def difference(self, address: str | None, block: int) -> int:
+        """Return by how much a balance, or the supply if None, exceeds that of the stored transfers after a block.
 
-        Raises ``ValueError`` if the node has no state of the block.
+        A contract without an answer, such as one before its first upgrade, has no balances. Raises ``ValueError`` if
+        the node has no state of the block.
         """
         changes = self._changes(ZERO_ADDRESS if address is None else address)
         stored_amount = sum(value for place, value in changes if place <= block) * (-1 if address is None else 1)
-        (answer,) = await self.state([address], block)
-        if answer is None:
-            if not await self._is_without_code(block):
-                raise ValueError(f"no state of block {block}")
-            answer = 0  # the contract did not exist yet
-        return answer != stored_amount
-
-    async def _is_without_code(self, block: int) -> bool:
-        (code,) = await self._node.ask([code_at(self.token, block)], list)
-        return bool(code == "0x")
+        try:
+            (answer,) = await self.state([address], block)
+        except (Refused, InvalidAnswer):
+            answer = None
+        if answer is None and not await self.keeps_state(block):
+            raise ValueError(f"no state of block {block}")
+        return (answer or 0) - stored_amount
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - the object lives for one token
     def _changes(self, address: str) -> list[tuple[int, int]]:

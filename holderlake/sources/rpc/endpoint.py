@@ -14,7 +14,7 @@ import httpx
 import msgspec
 from pydantic import SecretStr
 
-from holderlake.core.http import RESPONSE_BYTES, HttpClient, HttpError, Transport, retry_after
+from holderlake.core.http import RESPONSE_BYTES, HttpClient, HttpError, retry_after
 from holderlake.sources.rpc.errors import (
     BatchTooLong,
     InvalidAnswer,
@@ -76,7 +76,6 @@ class Endpoint:
         batch: int,
         connections: int,
         answer_bytes: int = RESPONSE_BYTES,
-        transport: Transport = "aiohttp",
     ) -> None:
         address = _checked(url)
         self.host = address.host if address.port is None else f"{address.host}:{address.port}"
@@ -92,7 +91,6 @@ class Endpoint:
             timeout=timeout,
             connections=connections,
             response_bytes=answer_bytes,
-            transport=transport,
         )
 
     def __repr__(self) -> str:

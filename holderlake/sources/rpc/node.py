@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import stamina
 from pydantic import SecretStr
 
-from holderlake.core.http import Transport, log_retries
+from holderlake.core.http import log_retries
 from holderlake.sources.rpc.endpoint import Endpoint
 from holderlake.sources.rpc.errors import (
     BatchTooLong,
@@ -55,13 +55,10 @@ class Node:
         batch: int = 50,
         connections: int = 8,
         first_wait: float = 0.5,
-        transport: Transport = "aiohttp",
     ) -> None:
         if not urls:
             raise ValueError("a node needs at least one endpoint; give its address, for example http://127.0.0.1:8545")
-        self._endpoints = [
-            self._kind(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
-        ]
+        self._endpoints = [self._kind(url, timeout=timeout, batch=batch, connections=connections) for url in urls]
         self._resting: dict[Endpoint, float] = {}
         self._rejected: dict[Endpoint, WrongChain] = {}
         self._evm_id = evm_id

@@ -25,6 +25,7 @@ from holderlake.engine.records import Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.sources.rpc.balances import BalancesRead, read_balances
+from holderlake.sources.rpc.causes import FAILURES, Contract
 from holderlake.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Segment, segments
 from holderlake.sources.rpc.errors import ChainMoved, Diverged, WrongChain
 from holderlake.sources.rpc.messages import Call, code, eth_call
@@ -229,6 +230,7 @@ class ChainImport:
             self._store.index_tokens([(self._chain, token) for token in self._selection.named_tokens], IMPORT)
             await self._catch_up()
             await self._describe()
+            await self._compare_supplies()
             await self._read_balances()
         self._report.requests = self._node.requests
         self._report.rejected = self._node.rejected
@@ -378,6 +380,36 @@ class ChainImport:
                 self._selection.balances_at,
                 self._report.last_block,
             )
+
+    async def _compare_supplies(self) -> None:
+        """Add a notice for each named token whose events are not proven complete by the supply of its contract.
+
+        A node that has discarded old logs answers with an empty list for their blocks.
+        """
+        report, block = self._report, self._report.last_block
+        if not (report.blocks and self._options.has_state):
+            return
+        for token in self._tokens_in_store() if self._selection.tokens is not None else ():
+            covered = self._checkpoints.covered(token.address)
+            if token.standard in ("native", "erc1155") or any(interval.last_block > block for interval in covered):
+                continue
+            try:
+                (supply,) = await Contract(self._store, self._node, self._chain, token.address).state([None], block)
+            except FAILURES:
+                supply = None
+            stored = largest_balances(self._store, self._chain, token.address, utc_now(), 1).supply
+            if supply is None and token.standard == "erc20":
+                report.notices.append(
+                    f"Nothing proves that all events of {token.address} were read, because the node gives no supply at "
+                    f"block {block:,}"
+                )
+            elif supply not in (None, stored):
+                report.notices.append(
+                    f"The supply of {token.address} at block {block:,} is {supply:,}, but that of the stored transfers "
+                    f"is {stored:,}: transfers are missing, for example those before --from-block or of blocks whose "
+                    "events the node has discarded, or the token changes balances without transfers. 'holderlake "
+                    "import verify --against URL' compares with another node, and --repair reads again"
+                )
 
     # ------------------------------------------------------------------ reorganisations
 

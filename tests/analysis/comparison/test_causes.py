@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.compare import CAUSES, MIXTURES, Comparisons, generated
+from benchmarks.compare import CAUSES, Comparisons, generated
 
 pytestmark = pytest.mark.integration
 
@@ -32,12 +32,22 @@ def test_a_single_cause_is_named_or_unexplained_if_it_is_unknown(comparisons: Co
 
 
 @pytest.mark.later(long=1)
-@pytest.mark.parametrize("causes", MIXTURES)
+@pytest.mark.parametrize(
+    "causes",
+    [
+        ("1 % of transfers missing", "blocks an hour late"),
+        ("a step late", "1 % of transfers missing"),
+        ("decimals", "1 % of transfers missing", "blocks an hour late"),
+        ("1 % of transfers missing", "half of the labels", "limit 80"),
+        ("fewer magic nodes", "indexed transfers missing"),
+        ("time thresholds", "1 % of transfers missing", "no labels"),
+    ],
+)
 def test_each_difference_of_a_mixture_has_a_cause_that_makes_it(
     comparisons: Comparisons, causes: tuple[str, ...]
 ) -> None:
     counted = verdicts(comparisons, *causes)
-    assert counted["right"] >= 0.95 * counted.total() > 0
+    assert counted["unexplained"] <= 0.005 * counted.total() > 0
     assert counted["wrong"] <= 0.01 * counted.total()
 
 

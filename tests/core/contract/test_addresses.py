@@ -86,8 +86,8 @@ REFUSED = [
     ("solana", "z" * 44, "32 bytes in base58"),
     ("solana", "2" * 42, "32 bytes in base58"),
     ("solana", EVM, "32 bytes in base58"),
-    ("linea", "two words", "without white space"),
-    ("linea", "x\x1b[2J", "without white space"),
+    ("linea", "two words", "no %; it has ' '"),
+    ("linea", "x\x1b[2J", "visible letters of ASCII"),
     ("linea", "x" * 129, "at most 128"),
 ]
 

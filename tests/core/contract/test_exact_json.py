@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -38,6 +39,32 @@ def test_an_amount_of_256_bits_is_encoded_and_decoded_exactly(raw: int, places: 
 )
 def test_json_numbers_have_a_decimal_and_no_exponent(value: str, text: bytes) -> None:
     assert encode(json_number(Decimal(value))) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "as_text"),
+    [
+        (float("nan"), None, "nan"),
+        (float("-inf"), None, "-inf"),
+        (Decimal("NaN"), None, "NaN"),
+        (Decimal("-Infinity"), None, "-Infinity"),
+        (Decimal("0.1"), 0.1, "0.1"),
+        ("NaN", "NaN", "NaN"),
+        ("a\ud800b", "a\ufffdb", "a\ufffdb"),
+        ({"\udfff": {None: 1}}, {"\ufffd": {"None": 1}}, {"\ufffd": {"None": 1}}),
+        (b"\xff\x00", "/wA=", "/wA="),
+        (2**256, 2**256, 2**256),
+        ([10**5_000], [hex(10**5_000)], [hex(10**5_000)]),
+        ([object, (1.5, None)], ["<class 'object'>", [1.5, None]], ["<class 'object'>", [1.5, None]]),
+        (datetime(2025, 1, 2), "2025-01-02T00:00:00", "2025-01-02T00:00:00"),
+    ],
+)
+def test_each_value_becomes_valid_json(value: Any, read: Any, as_text: Any) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    assert json.loads(encode([value]), parse_constant=refuse) == [read]
+    assert json.loads(encode([value], "text"), parse_constant=refuse) == [as_text]
 
 
 @pytest.mark.parametrize("amount", ["1234567890.123456789012345678", str(2**255 + 1)])

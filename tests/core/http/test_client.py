@@ -1,4 +1,4 @@
-"""HTTP calls over both transports: calls never sent, calls maybe sent, and secrets that no error may show."""
+"""HTTP calls: calls never sent, calls maybe sent, and secrets that no error may show."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import get_args
 
 import httpx
 import pytest
 
-from holderlake.core.http import Cause, HttpClient, HttpError, HttpResponse, Transport
+from holderlake.core.http import Cause, HttpClient, HttpError, HttpResponse
 from tests.helpers.misbehaving import Misbehaving, Step, answer, drip, half, reset, sends, silence
 from tests.helpers.processes import PATIENCE
 
 SECRET = "s3cret-0123456789"
 OK = answer({"ok": True})
-
-
-@pytest.fixture(params=get_args(Transport))
-def transport(request: pytest.FixtureRequest) -> Transport:
-    kind: Transport = request.param
-    return kind
 
 
 async def get(client: HttpClient, url: str) -> HttpResponse | HttpError:
@@ -36,9 +29,9 @@ async def get(client: HttpClient, url: str) -> HttpResponse | HttpError:
         return error
 
 
-def call(url: str, transport: Transport) -> HttpResponse | HttpError:
+def call(url: str) -> HttpResponse | HttpError:
     async def run() -> HttpResponse | HttpError:
-        client = HttpClient(httpx.URL(url), headers={}, timeout=PATIENCE, transport=transport)
+        client = HttpClient(httpx.URL(url), headers={}, timeout=PATIENCE)
         try:
             return await get(client, url)
         finally:
@@ -48,13 +41,13 @@ def call(url: str, transport: Transport) -> HttpResponse | HttpError:
 
 
 def conversation(
-    steps: list[Step], calls: int, transport: Transport, timeout: float = PATIENCE
+    steps: list[Step], calls: int, timeout: float = PATIENCE
 ) -> tuple[list[HttpResponse | HttpError], Misbehaving]:
     """Make several calls, one after another, to a server that plays the steps."""
 
     async def run() -> tuple[list[HttpResponse | HttpError], Misbehaving]:
         async with Misbehaving(steps) as server:
-            client = HttpClient(httpx.URL(server.address), headers={}, timeout=timeout, transport=transport)
+            client = HttpClient(httpx.URL(server.address), headers={}, timeout=timeout)
             try:
                 url = f"{server.address}/{SECRET}?key={SECRET}"
                 return [await get(client, url) for _ in range(calls)], server
@@ -104,10 +97,10 @@ def _refusing_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.parametrize("place", [_refused, _unknown_host, _not_tls, _refusing_proxy])
 def test_requests_that_were_never_sent_are_known(
-    place: Callable[[pytest.MonkeyPatch], Iterator[str]], monkeypatch: pytest.MonkeyPatch, transport: Transport
+    place: Callable[[pytest.MonkeyPatch], Iterator[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with contextmanager(place)(monkeypatch) as url:
-        outcome = call(url, transport)
+        outcome = call(url)
     assert isinstance(outcome, HttpError)
     assert (outcome.cause, outcome.response) == ("unsent", None)
 
@@ -125,10 +118,8 @@ def test_requests_that_were_never_sent_are_known(
     ],
     ids=["reset", "hang-up", "not HTTP", "silence", "drip", "half"],
 )
-def test_requests_that_may_have_been_sent_are_known(
-    step: Step, cause: Cause, status: int | None, transport: Transport
-) -> None:
-    (outcome,), _ = conversation([step], 1, transport, timeout=0.5 if cause == "timeout" else PATIENCE)
+def test_requests_that_may_have_been_sent_are_known(step: Step, cause: Cause, status: int | None) -> None:
+    (outcome,), _ = conversation([step], 1, timeout=0.5 if cause == "timeout" else PATIENCE)
     assert isinstance(outcome, HttpError)
     assert outcome.cause == cause
     assert (outcome.response.status if outcome.response else None) == status
@@ -136,8 +127,8 @@ def test_requests_that_may_have_been_sent_are_known(
         assert outcome.response.headers["x-credits-cost"] == "1.00"
 
 
-def test_a_broken_kept_connection_does_not_repeat_the_request(transport: Transport) -> None:
-    (first, second, third), server = conversation([OK, reset(), OK], 3, transport)
+def test_a_broken_kept_connection_does_not_repeat_the_request() -> None:
+    (first, second, third), server = conversation([OK, reset(), OK], 3)
     assert isinstance(first, HttpResponse)
     assert isinstance(second, HttpError)
     assert second.cause == "closed"
@@ -146,27 +137,27 @@ def test_a_broken_kept_connection_does_not_repeat_the_request(transport: Transpo
     assert server.received[0].connection == server.received[1].connection
 
 
-def test_redirects_are_not_followed_and_cookies_not_kept(transport: Transport) -> None:
+def test_redirects_are_not_followed_and_cookies_not_kept() -> None:
     moved = answer(b"", 302, {"Location": "/elsewhere", "Set-Cookie": "id=1"})
-    (first, _), server = conversation([moved, OK], 2, transport)
+    (first, _), server = conversation([moved, OK], 2)
     assert isinstance(first, HttpResponse)
     assert first.status == 302
     assert "cookie" not in server.received[1].headers
 
 
-def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, transport: Transport) -> None:
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with plain_server(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nproxy") as port:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
-        outcome = call("http://provider.example/", transport)
+        outcome = call("http://provider.example/")
     assert isinstance(outcome, HttpResponse)
     assert outcome.content == b"proxy"
 
 
-def test_a_password_in_the_address_becomes_a_header(transport: Transport) -> None:
+def test_a_password_in_the_address_becomes_a_header() -> None:
     async def run() -> str:
         async with Misbehaving([OK]) as server:
             url = server.address.replace("//", f"//me:{SECRET}@")
-            client = HttpClient(httpx.URL(url), headers={}, timeout=PATIENCE, transport=transport)
+            client = HttpClient(httpx.URL(url), headers={}, timeout=PATIENCE)
             await client.send("GET", url)
             await client.close()
             return server.received[0].headers["authorization"]
@@ -174,12 +165,11 @@ def test_a_password_in_the_address_becomes_a_header(transport: Transport) -> Non
     assert asyncio.run(run()).startswith("Basic ")
 
 
-@pytest.mark.later(integration=1)
-def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture, transport: Transport) -> None:
+def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         caplog.set_level(logging.DEBUG, name)
-    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=1.0)
+    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, timeout=1.0)
     failures = [outcome for outcome in outcomes if isinstance(outcome, HttpError)]
     assert len(failures) == 3
     for failure in failures:

@@ -79,5 +79,5 @@ def test_a_map_passes_at_most_seventeen_modules(make_workspace: MakeWorkspace) -
     with modules_of_document() as modules:
         (result,) = fill(workspace, MAPS, "eth", datetime(2026, 5, 1))
     assert result.rows["maps"] == 1
-    assert {"/http.py", "/provider/fetcher.py", "/lake/lake.py"} <= modules
+    assert {"/core/http.py", "/core/provider/fetcher.py", "/core/lake/lake.py"} <= modules
     assert len(modules) <= MAX_MODULES, "\n".join(sorted(modules))

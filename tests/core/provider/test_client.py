@@ -1,9 +1,10 @@
-"""The provider's client against a real server that misbehaves, with both transports."""
+"""The provider's client against a real server that misbehaves."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import html
 import json
 import logging
 import socket
@@ -12,9 +13,9 @@ import traceback
 import tracemalloc
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from decimal import Decimal
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 import pytest
 from pydantic import SecretStr
@@ -33,7 +34,6 @@ from holderlake.core.contract.requests import (
     TokensMetadataRequest,
 )
 from holderlake.core.contract.times import utc_now
-from holderlake.core.http import Transport
 from holderlake.core.provider import errors
 from holderlake.core.provider.backoff import LONGEST_WAIT
 from holderlake.core.provider.client import CallOptions, ProviderClient
@@ -62,19 +62,9 @@ OK = answer(CHAINS)
 T = TypeVar("T")
 
 
-_transport: Transport = "aiohttp"
-
-
-@pytest.fixture(autouse=True, params=get_args(Transport))
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test with both transports."""
-    monkeypatch.setitem(globals(), "_transport", request.param)
-
-
 def talk(steps: list[Step], work: Callable[[ProviderClient, Misbehaving], Awaitable[T]], **options: Any) -> T:
     """Run ``work`` with a server that plays the steps and a client that retries fast."""
     chosen = {"timeout": PATIENCE, "attempts": 3, "first_wait": 0.01} | options
-    chosen["options"] = replace(chosen.get("options", CallOptions()), transport=_transport)
 
     async def play() -> T:
         async with Misbehaving(steps) as server, ProviderClient(server.address, KEY, **chosen) as client:
@@ -273,8 +263,7 @@ def test_a_refused_connection_was_not_charged() -> None:
 
         async def call() -> None:
             address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-            options = CallOptions(transport=_transport)
-            async with ProviderClient(address, KEY, attempts=2, first_wait=0.01, options=options) as client:
+            async with ProviderClient(address, KEY, attempts=2, first_wait=0.01) as client:
                 await client.ask(ChainsRequest())
 
         with pytest.raises(errors.Unreachable) as caught:
@@ -542,7 +531,7 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
             repr(client),
             str(vars(client)),
             repr(client._http and vars(client._http)),
-            repr(client._http and client._http._client.headers),
+            repr(client._http and [each.headers for each in client._http._idle]),
         ]
         for _step in range(len(steps)):
             with pytest.raises(ProviderError) as caught:
@@ -555,6 +544,39 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
 
     talk(steps, work, attempts=1, timeout=0.3)
     assert KEY not in "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+
+
+ODD_KEY = 'hl_a+b/c="9&<x>\\y'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ODD_KEY,
+        quote(ODD_KEY, safe=""),
+        quote(ODD_KEY, safe="").lower(),
+        quote(quote(ODD_KEY, safe=""), safe=""),
+        json.dumps(ODD_KEY)[1:-1].replace("/", "\\/"),
+        "".join(f"\\u{ord(letter):04X}" for letter in ODD_KEY),
+        json.dumps(json.dumps(ODD_KEY))[3:-3],
+        html.escape(ODD_KEY),
+    ],
+)
+def test_an_echoed_key_is_replaced_in_each_form(form: str) -> None:
+    async def received() -> bytes:
+        body = b'[{"name": "100% \\u0041", "x": "key ' + form.encode() + b'"}]'
+        async with Misbehaving([answer(body)]) as server, ProviderClient(server.address, ODD_KEY) as client:
+            return (await client.send(ChainsRequest())).raw
+
+    assert asyncio.run(received()) == b'[{"name": "100% \\u0041", "x": "key ***"}]'
+
+
+def test_a_short_key_does_not_change_a_paid_answer() -> None:
+    async def received() -> bytes:
+        async with Misbehaving([OK]) as server, ProviderClient(server.address, "eth") as client:
+            return (await client.send(ChainsRequest())).raw
+
+    assert b'"eth"' in asyncio.run(received())
 
 
 def test_the_key_is_removed_from_a_redirect_target() -> None:

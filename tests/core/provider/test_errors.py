@@ -51,7 +51,20 @@ def test_retry_after_may_be_a_date() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "soon", "nan", "inf", "0\x1f", "Fri, 99 Nov 2026", "Mon, 01 Jan 0001 00:00:00 +1400"]
+    "said",
+    [
+        "",
+        "soon",
+        "***",
+        "nan",
+        "inf",
+        "1e3",
+        "1_0",
+        "٣",
+        "0\x1f",
+        "Fri, 99 Nov 2026",
+        "Mon, 01 Jan 0001 00:00:00 +1400",
+    ],
 )
 def test_invalid_retry_after_is_ignored(said: str) -> None:
     failure = error_of(503, b"", {"retry-after": said})
@@ -73,7 +86,7 @@ def test_a_403_means_the_plan_only_for_custom_plan_endpoints() -> None:
 
 @pytest.mark.parametrize(
     ("said", "wait"),
-    [("-5", 0), ("1e999", None), ("99999999999", 99_999_999_999), ("Fri, 31 Dec 9999 23:59:59 GMT", None), ("٣", 3)],
+    [("-5", 0), ("1e999", None), ("99999999999", 99_999_999_999), ("Fri, 31 Dec 9999 23:59:59 GMT", None)],
 )
 def test_unusual_retry_after_is_read(said: str, wait: float | None) -> None:
     failure = error_of(503, b"", {"retry-after": said})

@@ -9,9 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Column, MetaData, Table, Text, insert, select
 
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.storage.sqlite import Database
+from holderlake.core.storage.state import State
 from holderlake.service.billing.keys import KeyStore
 
 
@@ -33,7 +34,8 @@ def test_only_their_owner_can_read_ledger_and_keys(tmp_path: Path) -> None:
 
 
 def test_readers_do_not_wait_for_the_writer_of_their_process(tmp_path: Path) -> None:
-    database = Database(tmp_path / "state.sqlite", ["CREATE TABLE IF NOT EXISTS calls (name TEXT)"], "NORMAL")
+    calls = Table("calls", MetaData(), Column("name", Text))
+    database = State(tmp_path / "state.sqlite", calls.metadata, "NORMAL")
     with closing(database), database.transaction() as db:
-        db.execute("INSERT INTO calls VALUES ('one')")
-        assert database.rows("SELECT name FROM calls") == []
+        db.execute(insert(calls), {"name": "one"})
+        assert database.rows(select(calls)) == []

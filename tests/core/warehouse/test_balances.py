@@ -18,12 +18,12 @@ import pytest
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.times import from_unix
-from holderlake.core.warehouse import lake_views
 from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.engine.catalog.corrections import Instant, correction_rows
 from holderlake.engine.importing import balance_files
 from holderlake.engine.queries.balances import share_of
 from holderlake.engine.records import TokenInfo
+from holderlake.presentation import lake_views
 from tests.core.warehouse.test_transfers import BEGIN, DAY, OTHER, TOKEN, Home
 from tests.engine.test_items import moved
 from tests.engine.test_opening_balances import items, openings
@@ -92,7 +92,7 @@ def test_balances_at_any_second_equal_a_recount(home: Home, seed: int, decimals:
     with home.warehouse.connect() as connection:
         for second in seconds:
             balances = recount(rows, second)
-            answer = connection.execute("FROM balances_at('COIN', ?)", [from_unix(second)]).fetchall()
+            answer = connection.execute("FROM balances_at('COIN', ?)", [second]).fetchall()
             assert {row[2]: int(row[5]) for row in answer} == holders_of(balances)
             assert len(answer) == len(holders_of(balances))
             supply = -balances[ZERO_ADDRESS]
@@ -169,6 +169,16 @@ def test_opening_balances_and_corrections_count(home: Home) -> None:
     last = [("a", "38")]
     assert found == [[], [("a", "60"), ("b", "40")], [("a", "35"), ("b", "65")], last, last]
     assert home.query("SELECT holders FROM holder_counts('coin')") == [(1,)]
+
+
+def test_a_series_of_days_gives_the_end_of_each_day(home: Home) -> None:
+    _, rows = imported(home, 11, 0)
+    first = from_unix(BEGIN).date()
+    series = f"generate_series(DATE '{first}', DATE '{first + timedelta(9)}', INTERVAL 1 DAY)"
+    found = home.query(
+        f"SELECT (SELECT count(*) FROM balances_at('coin', day)) FROM {series} AS days(day) ORDER BY day"
+    )
+    assert found == [(len(holders_of(recount(rows, BEGIN + day * DAY + DAY - 1))),) for day in range(10)]
 
 
 def test_a_roll_back_and_an_import_change_the_balances_of_the_next_load(home: Home) -> None:

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from holderlake.analysis.comparison.compare import compare
-from holderlake.core.dataframes import open_lake, open_warehouse
 from holderlake.core.warehouse.warehouse import WarehouseError
+from holderlake.presentation.dataframes import open_lake, open_warehouse
 from holderlake.presentation.export.export import export
 from holderlake.presentation.mcp.sandbox import Bounds, Refused, answer
 from tests.core.warehouse.test_transfers import BEGIN, TOKEN, Home

@@ -14,8 +14,8 @@ import pytest
 import holderlake
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake
-from holderlake.core.warehouse import lake_views
 from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.presentation import lake_views
 from holderlake.presentation.export.export import export
 from tests.helpers.lakes import DAYS, FETCHED_AT, holders, write, write_holders
 

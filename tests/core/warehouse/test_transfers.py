@@ -196,9 +196,8 @@ def test_labels_of_a_time_are_those_of_their_periods(home: Home) -> None:
             Label("0xb", None, "s", "Cid"),
         ]
     )
-    assert home.query(
-        "SELECT kind, label, valid_from, valid_to FROM label_periods ORDER BY valid_from NULLS FIRST"
-    ) == [
+    periods = "SELECT kind, label, valid_from, valid_to FROM label_periods WHERE address = '0xa'"
+    assert home.query(f"{periods} ORDER BY valid_from NULLS FIRST") == [
         (None, "Ann", None, at(BEGIN + DAY - 1)),
         (None, "Low", at(BEGIN + DAY), at(BEGIN + 2 * DAY - 1)),
         ("cex", "Bob", at(BEGIN + 2 * DAY), None),
@@ -210,6 +209,50 @@ def test_labels_of_a_time_are_those_of_their_periods(home: Home) -> None:
     assert home.query(named, str(at(BEGIN + DAY - 1).date())) == [("0xa", "Ann"), ("0xb", "Cid")]
     latest = "SELECT address, kind, label FROM stored_labels WHERE label IS NOT NULL ORDER BY ALL"
     assert home.query(latest) == [("0xa", "cex", "Bob"), ("0xb", None, "Cid")]
+    marked = "SELECT address, kind FROM special_addresses_as_of(?) WHERE kind <> 'burn'"
+    assert home.query(marked, at(BEGIN + 2 * DAY - 1)) == [("0xaa", "contract")]
+    assert sorted(home.query(marked, at(BEGIN + 2 * DAY))) == [("0xa", "cex"), ("0xaa", "contract")]
+
+
+def test_flows_have_the_labels_of_the_transfers_time(home: Home) -> None:
+    home.add(*(transfer("mint -> ex", 5, BEGIN + day * DAY, token=TOKEN) for day in range(4)))
+    home.store.add_labels(
+        [Label("ex", None, "s", "Kite", is_cex=True, valid_from=BEGIN + DAY, valid_to=BEGIN + 3 * DAY - 1)]
+    )
+    found = home.query("SELECT from_kind, to_kind, to_label FROM flows('0xaa', 'day') ORDER BY period")
+    assert found == [("mint", "other", None), *[("mint", "exchange", "Kite")] * 2, ("mint", "other", None)]
+
+
+def test_a_label_of_a_chain_holds_on_that_chain_alone(home: Home) -> None:
+    home.add(transfer("mint -> ex", 5, BEGIN, token=TOKEN), transfer("mint -> ex", 5, BEGIN, token=OTHER))
+    home.store.add_labels(
+        [
+            Label("ex", "eth", "s", "Kite", is_cex=True),
+            Label("both", None, "s", "Both"),
+            Label("both", "bsc", "s", "BSC"),
+        ]
+    )
+    labels = "SELECT chain, address, kind, label FROM stored_labels WHERE label IS NOT NULL ORDER BY ALL"
+    assert home.query(labels) == [
+        ("bsc", "both", None, "BSC"),
+        ("eth", "both", None, "Both"),
+        ("eth", "ex", "cex", "Kite"),
+    ]
+    assert home.query("SELECT chain, address FROM exchanges") == [("eth", "ex")]
+
+
+def test_addresses_without_an_owner_are_burn_in_every_view(home: Home) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN), transfer(f"a -> {DEAD}", 1, BEGIN + 1, token=TOKEN))
+    listed = {"token_address": "0xaa", "rank": 1, "address": DEAD, "share": 0.1, "is_contract": True}
+    listed |= amount_columns("amount", Decimal(1))
+    table = rows("holders", "eth", DAYS[0], [listed], FETCHED_AT)
+    write(home.lake, "holders", "eth", DAYS[0], {"holders": table}, {"0xaa"})
+    kinds = home.query("SELECT DISTINCT kind FROM special_addresses WHERE address IN (?, ?)", ZERO_ADDRESS, DEAD)
+    assert kinds == [("burn",)]
+    assert home.query("SELECT from_kind, to_kind FROM flows('0xaa', 'day') ORDER BY ALL") == [
+        ("mint", "other"),
+        ("other", "burn"),
+    ]
 
 
 @pytest.mark.long

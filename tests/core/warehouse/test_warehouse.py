@@ -16,8 +16,8 @@ import pytest
 from holderlake.core.contract.tables import FAMILY_TABLES, TABLES, Table, build
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse import schema
-from holderlake.core.warehouse.lake_views import script
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.presentation.lake_views import script
 from tests.helpers.amounts import exact_amount
 from tests.helpers.lakes import (
     DAYS,

@@ -335,6 +335,11 @@ def test_an_answer_without_rows_ends_the_latest_holders(lake: Lake, warehouse: W
         ("'2026-11-02 06:30:00+02:00'", datetime(2026, 11, 2, 4, 30)),
         ("TIMESTAMPTZ '2026-11-02 06:30:00+02'", datetime(2026, 11, 2, 4, 30)),
         ("DATE '2026-11-02'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
+        ("TIMESTAMP '2026-11-02'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
+        ("'2026-11-02T00:00'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
+        ("'2026-11-02T00:00:00Z'", datetime(2026, 11, 2)),
+        ("timezone('UTC', TIMESTAMP '2026-11-02')", datetime(2026, 11, 2)),
+        ("TIMESTAMP '2026-11-02 00:00:01'", datetime(2026, 11, 2, 0, 0, 1)),
         ("1793577600", datetime(2026, 11, 2)),
         ("'1793577600'", datetime(2026, 11, 2)),
         ("'2026-11-02 06:30:00 Europe/Berlin'", datetime(2026, 11, 2, 5, 30)),
@@ -576,12 +581,12 @@ def test_a_date_alone_means_the_last_answer_of_the_day(lake: Lake, warehouse: Wa
     warehouse.load(lake)
     found = query(warehouse, "SELECT amount, requested, days_earlier, is_outdated FROM holders_as_of('2026-11-01')")
     assert found == [(18, datetime(2026, 11, 1, 23, 59, 59, 999999), 0.25, False)]
-    assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-01 00:00')") == []
+    assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-01T00:00Z')") == []
 
 
 def test_an_answer_is_outdated_beyond_the_setting(lake: Lake, new_warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
-    asked = "SELECT days_earlier, is_outdated FROM holders_as_of('2026-11-04 00:00')"
+    asked = "SELECT days_earlier, is_outdated FROM holders_as_of('2026-11-04T00:00Z')"
     new_warehouse.load(lake)
     assert query(new_warehouse, asked) == [(3, True)]
     patient = Warehouse(new_warehouse.path, sql=SqlSettings(as_of_warning=timedelta(days=3)))

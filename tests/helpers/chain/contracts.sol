@@ -264,3 +264,62 @@ contract WrappedCoin {
         emit Transfer(from, to, value);
     }
 }
+
+// A collection that can give an item to a holder without an event.
+contract OddItem {
+    event Transfer(address indexed from, address indexed to, uint256 indexed id);
+
+    mapping(address => uint256) public balanceOf;
+    uint256 public totalSupply;
+
+    function mint(address to, uint256 id) external {
+        balanceOf[to] += 1;
+        totalSupply += 1;
+        emit Transfer(address(0), to, id);
+    }
+
+    function silentMint(address to) external {
+        balanceOf[to] += 1;
+        totalSupply += 1;
+    }
+}
+
+// A coin behind an upgrade: nothing answers before the first one, and the second one takes a fee.
+contract UpgradedCoin {
+    event Transfer(address indexed from, address indexed to, uint256 value);
+
+    uint256 private version;
+    uint256 private total;
+    mapping(address => uint256) private held;
+
+    modifier upgraded() {
+        require(version > 0);
+        _;
+    }
+
+    function upgrade(uint256 to) external {
+        version = to;
+    }
+
+    function balanceOf(address holder) external view upgraded returns (uint256) {
+        return held[holder];
+    }
+
+    function totalSupply() external view upgraded returns (uint256) {
+        return total;
+    }
+
+    function mint(address to, uint256 value) external upgraded {
+        held[to] += value;
+        total += value;
+        emit Transfer(address(0), to, value);
+    }
+
+    function move(address from, address to, uint256 value) external upgraded {
+        uint256 fee = version > 1 ? value / 10 : 0;
+        held[from] -= value;
+        held[to] += value - fee;
+        held[address(0xFEE)] += fee;
+        emit Transfer(from, to, value);
+    }
+}

@@ -9,6 +9,7 @@ A mode is one of
     err:CODE:MAX:TEXT          eth_getLogs for more than MAX blocks fails with this JSON-RPC error; {n} in TEXT is MAX
     http:STATUS:CODE:MAX:TEXT  the same, with this HTTP status
     omit:BLOCK                 eth_getLogs leaves out the events of BLOCK
+    pruned:BLOCK               eth_getLogs answers with an empty list for blocks before BLOCK
     cut:MAX                    the answer of eth_getLogs for more than MAX blocks ends in the middle
     meta:KIND                  name(), symbol() and decimals() answer oddly: bytes32, nulls, huge, rtl or empty
     weth                       the token is a wrapped coin: Deposit and Withdrawal events change balances, too
@@ -129,6 +130,8 @@ class FaultyChain:
         if self.mode == "omit":
             out = [log for log in out if int(log["blockNumber"], 16) != int(self.args[0])]
         out = [log for log in out if int(log["blockNumber"], 16) != self.omitted]
+        if self.mode == "pruned":
+            out = [log for log in out if int(log["blockNumber"], 16) >= int(self.args[0])]
         return out
 
     def block(self, number: int) -> dict[str, Any] | None:

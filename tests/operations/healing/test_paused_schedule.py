@@ -10,7 +10,7 @@ from holderlake.core.contract.requests import MapOptions, MapRequest
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey, RateLimitPersists
 from holderlake.core.workspace import Workspace
-from holderlake.operations.healing.paused import paused_schedule, pausing, waiting_schedule
+from holderlake.operations.healing.paused import pause_schedule, paused_schedule, waiting_schedule
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.misbehaving import CHAINS, Step, answer, error, scripted
 from tests.operations.healing.test_repetition import CHAIN, DAY, TODAY, Make, _key, pipeline  # noqa: F401 - a fixture
@@ -38,7 +38,7 @@ def test_exhausted_credits_pause_the_schedule_until_the_next_day(pipeline: Make)
 
 def test_a_raised_ceiling_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     poor = make_workspace(budget={"per_day": 1})
-    pausing(poor)(BudgetExceeded("per_day", 100, 100, 1_400, "wait"))
+    pause_schedule(poor, BudgetExceeded("per_day", 100, 100, 1_400, "wait"))
     assert waiting_schedule(poor) is not None
     assert waiting_schedule(make_workspace(budget={"per_day": 100})) is None
     assert waiting_schedule(poor) is None
@@ -46,7 +46,7 @@ def test_a_raised_ceiling_resumes_the_schedule(make_workspace: MakeWorkspace) ->
 
 def test_another_key_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     first = make_workspace(api_key="first")
-    pausing(first)(CreditsExhausted("used up"))
+    pause_schedule(first, CreditsExhausted("used up"))
     assert waiting_schedule(first) is not None
     assert waiting_schedule(make_workspace(api_key="second")) is None
 
@@ -69,7 +69,7 @@ def test_a_top_up_resumes_the_schedule_before_the_renewal(
     refusal.request = MapRequest(chain="eth", token_address="0x1", options=MapOptions(return_nodes=True, timestamp=1))
     with scripted(step) as server:
         workspace = make_workspace(base_url=server.address, provider={"attempts": 1})
-        pausing(workspace)(refusal)
+        pause_schedule(workspace, refusal)
         assert (waiting_schedule(workspace) is not None) is waits
         assert (paused_schedule(workspace) is not None) is waits
         assert {one.target for one in server.received} == {"/v0/chains"}
@@ -77,7 +77,7 @@ def test_a_top_up_resumes_the_schedule_before_the_renewal(
 
 def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    pausing(workspace)(CreditsExhausted("used up"))
+    pause_schedule(workspace, CreditsExhausted("used up"))
     paused = waiting_schedule(workspace)
     assert paused is not None
     assert paused.resume_on == workspace.ledger.totals().renewal
@@ -91,5 +91,5 @@ def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None
 )
 def test_other_errors_pause_nothing(make_workspace: MakeWorkspace, trouble: Exception) -> None:
     workspace = make_workspace()
-    assert pausing(workspace)(trouble) == str(trouble)
+    pause_schedule(workspace, trouble)
     assert paused_schedule(workspace) is None

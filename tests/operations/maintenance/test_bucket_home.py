@@ -13,7 +13,6 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.core.archive import provenance
 from holderlake.core.contract.tables import TABLES
-from holderlake.core.dataframes import open_lake
 from holderlake.core.lake.damage import damages
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import SettingsError
@@ -21,6 +20,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance.move import move_home
 from holderlake.operations.maintenance.rebuild import rebuild, survey
 from holderlake.operations.maintenance.repair import repair_damaged
+from holderlake.presentation.dataframes import open_lake
 from holderlake.scale.bucket.storage import BucketStorage, object_name
 from tests.helpers.filling import MakeWorkspace, fill
 

@@ -59,7 +59,7 @@ OF_WAREHOUSE = (
 )  # fmt: skip
 OF_STORE = ("store", "negative-balances", "--json", "--at", "2026-06-01")
 TABLES = ("tokens", "holders", "maps", "map_nodes", "clusters", "cluster_members", "grouped_transfers")
-OWN_TABLES = ("transfers", "_internal.stored_tokens", "_internal.stored_labels")
+OWN_TABLES = ("transfers", "_internal.stored_tokens", "_internal.labels")
 """Views over the transfers of the user's own store, and what it knows of tokens and addresses."""
 LOST = re.compile("^lost answer |ingest fetches them again")
 """What no command brings back for nothing: answers that were paid and are gone."""

@@ -23,7 +23,7 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.operations.healing.paused import pausing
+from holderlake.operations.healing.paused import pause_schedule
 from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, failures, holders, write, write_holders
@@ -95,7 +95,7 @@ def test_credits_and_calls_are_those_of_the_ledger(workspace: Workspace, tmp_pat
 
 def test_a_paused_schedule_has_the_day_on_which_it_resumes(workspace: Workspace) -> None:
     assert scrape(workspace)("schedule_resumes_timestamp_seconds") == 0
-    pausing(workspace)(CreditsExhausted("no credits are left", code="credits_exhausted"))
+    pause_schedule(workspace, CreditsExhausted("no credits are left", code="credits_exhausted"))
     renewal = datetime.combine(workspace.ledger.totals().renewal, time())
     assert scrape(workspace)("schedule_resumes_timestamp_seconds") == seconds(renewal)
 

@@ -163,6 +163,32 @@ def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], stat
     assert names == ([(ONE, "Ann")] if status == 204 else [])
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"address": "0x1", "name": "\\ud800"}',
+        b'{"address": "\\udfff", "name": "Ann"}',
+        b'{"address": NaN, "name": "Ann"}',
+        b'{"address": "0x1", "name": 1e999}',
+        b'{"address": 1%s, "name": ""}' % (b"0" * 5_000),
+        b'{"address": "0x1", "name": "Ann", "\\ud800": -Infinity}',
+    ],
+)
+def test_a_name_of_odd_json_is_refused(body: bytes) -> None:
+    names: list[tuple[str, str]] = []
+    app = create_app(Warehouse(Path("none.duckdb")), options=PageOptions(rename=lambda *name: names.append(name)))
+    headers = {"Origin": "http://localhost:8015", "Content-Type": "application/json"}
+
+    async def post() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
+            return await page.post("/api/names", content=body, headers=headers)
+
+    refused = asyncio.run(post())
+    assert refused.status_code in (400, 422)
+    assert refused.json()["detail"]
+    assert names == []
+
+
 def test_name_is_refused_in_a_sentence_while_the_store_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,7 +173,7 @@ def test_pictures_have_alt_text_and_dark_variants_and_tables_headers(parsed: Par
 
 def test_page_shows_the_data_of_the_warehouse(parsed: Parsed) -> None:
     text = " ".join(parsed.text.split())
-    assert "The score fell from 60.0 to 40.0." in text
+    assert "The score fell from 60 to 40." in text
     assert f"{2**200:,d}" in text
     assert "no holders, but some at an earlier and at a later instant" in text
     assert "2026-11-01 00:00 to 2026-11-03 00:00 UTC" in text

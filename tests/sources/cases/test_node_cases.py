@@ -98,6 +98,15 @@ def test_other_words_for_a_limit_halve_the_range(mode: str, tmp_path: Path) -> N
 
 
 @pytest.mark.integration
+def test_events_that_a_node_has_discarded_are_noticed_by_the_supply(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "pruned:20000", "node")
+    stored = sum(balances(tmp_path).values())
+    assert (code, 0 < stored < 8_985_000) == (0, True)
+    assert f"is 8,985,000, but that of the stored transfers is {stored:,}: transfers are missing" in output
+    assert "transfers are missing" not in run(tmp_path / "whole", "ok", "node")[1]
+
+
+@pytest.mark.integration
 def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
     code, output = run(tmp_path, "cut:700", "node", "--to-block", "1000")
     assert (code, balances(tmp_path)) == (0, minted(1_000)), output

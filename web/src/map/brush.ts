@@ -1,6 +1,6 @@
 /** Draws the parts of a map on a canvas: tints of clusters, lines with arrows, bubbles with their texts. */
 import { colours, mixed, textOn } from "../colours";
-import { LABEL_PIXELS, middleOf, textsOf, type Label } from "./labels";
+import { boxOf, LABEL_PIXELS, leaderOf, textsOf, type Label } from "./labels";
 import { isExcluded, TINT_WIDTH, type Bubble, type Line } from "./scene";
 
 /** The look of bubbles, which follows clusters, comparison and selection. */
@@ -18,9 +18,11 @@ export type Look = {
   ringed: string;
   /** Ids along the highlighted path, if there is one. */
   path: string[] | null;
+  /** What the colours depend on: the ground with tints is painted again only if it changes. */
+  colouring: unknown;
 };
 
-export const PLAIN: Look = { fill: () => "#888888", sign: () => "", tinted: false, line: "#888888", chosen: null, ringed: "", path: null };
+export const PLAIN: Look = { fill: () => "#888888", sign: () => "", tinted: false, line: "#888888", chosen: null, ringed: "", path: null, colouring: null };
 
 /** A bubble at one moment of an animation. */
 export type Shape = { bubble: Bubble; x: number; y: number; radius: number; alpha: number };
@@ -32,7 +34,7 @@ const ARROWS_UP_TO = 700;
 const NARROW = 500;
 const thin = (pixels: number) => (pixels < NARROW ? 0.6 : 1);
 /** With more highlighted lines, they are thinner. */
-const MANY_CHOSEN = 120;
+export const MANY_CHOSEN = 120;
 
 /** Tints the ground around the bubbles and lines of each cluster; colour-blind people need more than a colour. */
 export function paintTints(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look): void {
@@ -84,13 +86,31 @@ export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, li
   context.globalAlpha = 1;
 }
 
-export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look, zoom: number, pixels: number): void {
+/** Draws highlighted lines. `flow` are the pixels by which dots have moved along them, from sender to receiver; 0 for none. */
+export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look, zoom: number, pixels: number, flow: number): void {
   context.strokeStyle = context.fillStyle = look.line;
   context.lineWidth = (thin(pixels) * (lines.length > MANY_CHOSEN ? 0.8 : 1.7)) / zoom;
   for (const line of lines) {
     const [from, to] = [shapes.get(line.from.id), shapes.get(line.to.id)];
-    if (from && to) paintLine(context, line, from, to, (lines.length > MANY_CHOSEN ? 4.5 : 7) / zoom);
+    if (!from || !to) continue;
+    paintLine(context, line, from, to, (lines.length > MANY_CHOSEN ? 4.5 : 7) / zoom);
+    if (flow && line.forth) paintDots(context, from, to, flow, zoom);
+    if (flow && line.back) paintDots(context, to, from, flow, zoom);
   }
+}
+
+/** Pixels between two dots that move along a line. */
+const DOTS = 34;
+
+function paintDots(context: CanvasRenderingContext2D, from: Shape, to: Shape, flow: number, zoom: number): void {
+  const length = Math.hypot(to.x - from.x, to.y - from.y) * zoom;
+  context.beginPath();
+  for (let at = from.radius * zoom + (flow % DOTS); at < length - to.radius * zoom; at += DOTS) {
+    const [x, y] = [from.x + ((to.x - from.x) * at) / length, from.y + ((to.y - from.y) * at) / length];
+    context.moveTo(x + 2.4 / zoom, y);
+    context.arc(x, y, 2.4 / zoom, 0, 2 * Math.PI);
+  }
+  context.fill();
 }
 
 function paintLine(context: CanvasRenderingContext2D, line: Line, from: Shape, to: Shape, arrow: number): void {
@@ -186,19 +206,27 @@ export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, rad
   });
 }
 
-/** Draws a name beside a bubble, on a half-transparent box of the background's colour. */
+/** Draws a name beside a bubble, on a half-transparent box of the background's colour, or at the end of a line that leads to it. */
 export function paintLabel(context: CanvasRenderingContext2D, { x, y, radius }: Shape, label: Label, zoom: number, isDimmed: boolean): void {
   const { ground, ink, quiet } = colours.peek();
-  const [right, down] = middleOf(label, radius * zoom);
-  const [middle, line] = [x + right / zoom, y + down / zoom];
-  const [wide, high] = [(label.width + 4) / zoom, (LABEL_PIXELS + 3) / zoom];
+  const [left, top, right, bottom] = boxOf(label, radius * zoom).map((one) => one / zoom) as [number, number, number, number];
   context.globalAlpha = 0.72;
   context.fillStyle = ground;
-  context.fillRect(middle - wide / 2, line - high / 2, wide, high);
-  context.globalAlpha = 1;
+  context.fillRect(x + left - 2 / zoom, y + top - 1.5 / zoom, right - left + 4 / zoom, bottom - top + 3 / zoom);
+  context.globalAlpha = isDimmed ? 0.5 : 1;
+  if (label.away) {
+    const [from, to] = leaderOf(label, radius * zoom);
+    context.strokeStyle = quiet;
+    context.lineWidth = 1 / zoom;
+    context.beginPath();
+    context.moveTo(x + from[0] / zoom, y + from[1] / zoom);
+    context.lineTo(x + to[0] / zoom, y + to[1] / zoom);
+    context.stroke();
+  }
   setFont(context, `450 ${LABEL_PIXELS / zoom}px system-ui, sans-serif`);
   context.fillStyle = isDimmed ? quiet : ink;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.fillText(label.text, middle, line);
+  context.fillText(label.text, x + (left + right) / 2, y + (top + bottom) / 2);
+  context.globalAlpha = 1;
 }

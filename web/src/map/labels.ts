@@ -8,13 +8,19 @@ type Disc = { bubble: Bubble; x: number; y: number; radius: number };
 /** Directions from a bubble to its name, the best first. */
 const SIDES: readonly Side[] = [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]];
 type Side = [right: number, down: number];
-export type Label = { bubble: Bubble; text: string; side: Side; width: number };
+/** A name beside a bubble; `away` are the pixels of the line that leads from the bubble to it, if there is one. */
+export type Label = { bubble: Bubble; text: string; side: Side; width: number; away: number };
 /** A part of the map in pixels. */
 export type Box = [left: number, top: number, right: number, bottom: number];
 
 export const LABEL_PIXELS = 12;
 /** Pixels between a bubble and its name. */
 const SPACE = 4;
+/** Pixels by which a name is nearer to its own bubble than to any other. */
+const CLEARER = 3;
+/** Lengths of the lines that lead to names without room next to their bubbles. */
+const LEADERS = [18, 34, 54, 80, 112];
+const LEADER_SIDES = Array.from({ length: 16 }, (_, at): Side => [Math.cos((at * Math.PI) / 8), Math.sin((at * Math.PI) / 8)]);
 const LARGEST = 10;
 const MOST_LABELS = 40;
 const MOST_LETTERS = 26;
@@ -38,27 +44,36 @@ export function textsOf({ node }: Bubble, sign: string, seen: number): { texts: 
   const fitting = Math.floor((seen * 2.9) / size);
   const whole = node.label ? cut(node.label, 60) : brief(node.address);
   const names = whole.length <= fitting ? [whole] : node.label && seen > WRAPPED_FROM ? wrapped(whole, fitting) : [];
-  const mark = sign === String(node.cluster_id) ? `cluster ${sign}` : sign;
+  const mark = sign === String(node.cluster_id) && seen >= WRAPPED_FROM ? `cluster ${sign}` : sign;
   return { texts: (seen < 26 ? [sign] : [...names, share(node.share), mark]).filter(Boolean), size, isNamed: seen >= 26 && names.length > 0 };
 }
 
-/** Returns the middle of a label, relative to the middle of its bubble, in pixels. */
-export function middleOf({ side, width }: Pick<Label, "side" | "width">, radius: number): [number, number] {
-  const [right, down] = side;
-  const away = (radius + SPACE) * (right && down ? Math.SQRT1_2 : 1);
-  return [right * (away + width / 2), down * (away + LABEL_PIXELS / 2)];
+/** Returns the box of a label, relative to the middle of its bubble, in pixels. */
+export function boxOf({ side: [right, down], width, away }: Pick<Label, "side" | "width" | "away">, radius: number): Box {
+  const distance = (radius + SPACE + away) / Math.hypot(right, down);
+  const [x, y] = [right * (distance + width / 2), down * (distance + LABEL_PIXELS / 2)];
+  return [x - width / 2, y - LABEL_PIXELS / 2, x + width / 2, y + LABEL_PIXELS / 2];
 }
 
-/** Returns the labels that overlap no holder and no other label, the largest holders first; they leave `covered` parts free, and rings and
- * diamonds if they can. An exchange has one label for all of its windows of time. */
+/** Returns both ends of the line from a bubble to its label, relative to the middle of the bubble. */
+export function leaderOf(label: Pick<Label, "side" | "width" | "away">, radius: number): [Side, Side] {
+  const [left, top, right, bottom] = boxOf(label, radius);
+  const end: Side = [Math.min(Math.max(0, left - 2), right + 2), Math.min(Math.max(0, top), bottom)];
+  const part = radius / (Math.hypot(...end) || 1);
+  return [[end[0] * part, end[1] * part], end];
+}
+
+/** Returns the labels that have room, the largest holders first. A name is next to its own bubble and clearly farther from any other,
+ * or a line leads to it that crosses nothing. Bubbles without such a place get no name. An exchange has one name for all of its windows. */
 export function labelsOf(discs: Disc[], [width, height]: [number, number], covered: Box[], look: Look, widthOf: (text: string) => number): Label[] {
   const ordered = discs.filter(({ bubble }) => bubble.node.kind !== "time").sort((one, two) => (two.bubble.node.share ?? 0) - (one.bubble.node.share ?? 0));
   const wanted = ordered.filter(({ bubble: { node } }, place) => node.label || (place < LARGEST && node.share !== null));
   const windows = discs.filter(({ bubble: { node } }) => node.kind === "time" && node.label);
   const taken = [...covered];
-  const holders = discs.filter(({ bubble: { node } }) => node.kind !== "time" && node.kind !== "magic");
+  const leaders: [Side, Side][] = [];
   const named = new Set<string>();
   const labels: Label[] = [];
+  const meets = (one: Box, [left, top, right, bottom]: Box) => one[0] < right && one[2] > left && one[1] < bottom && one[3] > top;
   for (const disc of [...wanted, ...windows]) {
     const { bubble, x, y, radius } = disc;
     const { address, label } = bubble.node;
@@ -66,23 +81,42 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
     if (named.has(address) || textsOf(bubble, look.sign(bubble), radius).isNamed) continue;
     const text = label ? cut(label, MOST_LETTERS) : brief(address);
     const wide = widthOf(text);
-    const tries = [discs, holders].flatMap((obstacles) => SIDES.map((side) => ({ side, obstacles })));
-    for (const { side, obstacles } of tries) {
-      const [right, down] = middleOf({ side, width: wide }, radius);
-      const box: Box = [x + right - wide / 2, y + down - LABEL_PIXELS / 2, x + right + wide / 2, y + down + LABEL_PIXELS / 2];
-      if (box[0] < 2 || box[1] < 2 || box[2] > width - 2 || box[3] > height - 2) continue;
-      if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
-      if (obstacles.some((other) => other !== disc && isOn(box, other))) continue;
-      taken.push(box);
-      named.add(address);
-      labels.push({ bubble, text, side, width: wide });
-      break;
-    }
+    const fits = (side: Side, away: number): boolean => {
+      const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
+      const box: Box = [x + left, y + top, x + right, y + bottom];
+      if (box[0] < 2 || box[1] < 2 || box[2] > width - 2 || box[3] > height - 2) return false;
+      if (taken.some((other) => meets(box, other)) || leaders.some(([from, to]) => crosses(from, to, box))) return false;
+      if (discs.some((other) => other !== disc && isOn(box, other, SPACE + CLEARER))) return false;
+      if (!away) return true;
+      const [from, to] = leaderOf({ side, width: wide, away }, radius).map(([right, down]) => [x + right, y + down]) as [Side, Side];
+      if (taken.some((other) => crosses(from, to, other)) || discs.some((other) => other !== disc && isNear(from, to, other))) return false;
+      return leaders.push([from, to]) > 0;
+    };
+    const found = [...SIDES.map((side) => [side, 0] as const), ...LEADERS.flatMap((away) => LEADER_SIDES.map((side) => [side, away] as const))].find(([side, away]) => fits(side, away));
+    if (!found) continue;
+    const [side, away] = found;
+    const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
+    taken.push([x + left - 2, y + top, x + right + 2, y + bottom]);
+    named.add(address);
+    labels.push({ bubble, text, side, width: wide, away });
   }
   return labels;
 }
 
-/** Returns whether a box and a circle overlap. */
-function isOn([left, top, right, bottom]: Box, { x, y, radius }: Disc): boolean {
-  return Math.hypot(x - Math.min(Math.max(x, left), right), y - Math.min(Math.max(y, top), bottom)) < radius + 1;
+/** Returns whether a line meets a box, in steps of a few pixels. */
+function crosses([x, y]: Side, [endX, endY]: Side, [left, top, right, bottom]: Box): boolean {
+  const steps = Math.ceil(Math.hypot(endX - x, endY - y) / 4) || 1;
+  return Array.from({ length: steps + 1 }, (_, step) => [x + ((endX - x) * step) / steps, y + ((endY - y) * step) / steps] as const).some(([atX, atY]) => atX > left && atX < right && atY > top && atY < bottom);
+}
+
+/** Returns whether a line comes to a circle. */
+function isNear([x, y]: Side, [endX, endY]: Side, disc: Disc): boolean {
+  const [wide, high] = [endX - x, endY - y];
+  const part = Math.min(1, Math.max(0, ((disc.x - x) * wide + (disc.y - y) * high) / (wide * wide + high * high || 1)));
+  return Math.hypot(x + part * wide - disc.x, y + part * high - disc.y) < disc.radius + 1;
+}
+
+/** Returns whether a box comes nearer to a circle than `room`. */
+function isOn([left, top, right, bottom]: Box, { x, y, radius }: Disc, room: number): boolean {
+  return Math.hypot(x - Math.min(Math.max(x, left), right), y - Math.min(Math.max(y, top), bottom)) < radius + room;
 }

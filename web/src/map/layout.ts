@@ -1,12 +1,12 @@
 /** Positions of bubbles. They depend on the token's history and on the instant only, never on the views before. */
-import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY, type SimulationLinkDatum, type SimulationNodeDatum } from "d3-force";
+import { forceLink, forceManyBody, forceSimulation, forceX, forceY, type SimulationLinkDatum, type SimulationNodeDatum } from "d3-force";
 import { idOf, rows, type Columns } from "../table";
 
 /** The radius of a holder of the whole supply, in the map's own units; a bubble's area is its share. */
 const WHOLE = 120;
 export const SMALLEST = 2.2;
-const MAGIC = 3.8;
-const TIME = 4.4;
+const MAGIC = 3;
+const TIME = 3.2;
 
 export type Kind = "top_holder" | "magic" | "time" | "holder";
 
@@ -55,12 +55,16 @@ type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 
 /** Least distance between two bubbles. */
 export const GAP = 2;
-/** With more nodes, a history is laid out in fewer steps, and overlaps are left to the layout of each instant. */
+/** With more nodes, a history is laid out in fewer steps. */
 const LARGE_HISTORY = 250;
-const PULLS = 60;
+const PULLS = 70;
 const MOST_PUSHES = 300;
 /** The part of a cluster's disc that its bubbles fill. */
-const DENSITY = 0.66;
+const DENSITY = 0.72;
+/** The part of the map that bubbles and the gaps around them fill at best. */
+const FILLED = 0.85;
+/** Power of the norm whose level lines the pack fills: 2 is an ellipse, more is nearer to the rectangle of the canvas. */
+const POWER = 4;
 
 export const areaOf = (radii: number[]) => radii.reduce((sum, radius) => sum + (radius + GAP) ** 2, 0);
 
@@ -84,26 +88,26 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
     )
     .force("x", forceX<Body>(0).strength(0.065 / aspect))
     .force("y", forceY<Body>(0).strength(0.065 * aspect))
-    .force("room", isLarge ? null : forceCollide<Body>((body) => body.radius + GAP).strength(0.9).iterations(2))
     .alphaDecay(1 - 0.002 ** (1 / ticks))
     .stop()
     .tick(ticks);
-  return pairs(bodies);
+  const places = bodies.map(({ x, y }): Point => [x, y]);
+  const packed = places.map((_, at) => body(at, radii[at] ?? 1, places));
+  pack(packed, places, aspect);
+  return pairs(packed);
 }
 
-/** Returns positions of the nodes of an instant near their anchors, as x, y, x, y, …: no two bubbles overlap. */
+/** Returns positions of the nodes of an instant near their anchors, as x, y, x, y, …: packed round the centre, without overlaps. */
 export function place(task: Task): Float64Array {
   const order = task.ids.map((_, at) => at).sort((one, two) => ((task.ids[one] ?? "") < (task.ids[two] ?? "") ? -1 : 1));
   const targets = gathered(task, order);
   const bodies = order.map((at): Body => body(at, task.radii[at] ?? 1, targets));
-  relax(bodies, targets);
+  pack(bodies, targets, task.aspect, task.groups);
   for (let step = 0; step < MOST_PUSHES; step++) if (!separate(bodies, GAP, 0.55)) break;
   while (separate(bodies, GAP / 2, 0)) {
     for (const body of bodies) [body.x, body.y] = [body.x * 1.02, body.y * 1.02];
   }
-  const places = new Float64Array(bodies.length * 2);
-  for (const body of bodies) places.set([body.x, body.y], (body.index as number) * 2);
-  return places;
+  return pairs(bodies);
 }
 
 type Point = [number, number];
@@ -113,16 +117,34 @@ function body(index: number, radius: number, targets: Point[]): Body {
   return { index, radius, x, y };
 }
 
-/** Moves bodies towards their targets, and apart from each other. */
-function relax(bodies: Body[], targets: Point[]): void {
+/** Packs bodies round the centre: they fall towards it, members of a group towards the group's middle too, and push each other apart. */
+function pack(bodies: Body[], targets: Point[], aspect: number, groups: (number | null)[] = []): void {
+  const reach = Math.sqrt(areaOf(bodies.map(({ radius }) => radius)) / FILLED);
+  const [wide, high] = [Math.sqrt(aspect), 1 / Math.sqrt(aspect)];
+  const members = Map.groupBy(bodies.filter(({ index }) => (groups[index as number] ?? null) !== null), ({ index }) => groups[index as number]);
   for (let step = 0; step < PULLS; step++) {
-    const pull = 0.2 * (1 - step / PULLS);
+    const heat = 1 - step / PULLS;
     for (const body of bodies) {
       const [x, y] = targets[body.index as number] as Point;
-      body.x += (x - body.x) * pull;
-      body.y += (y - body.y) * pull;
+      body.x += (x - body.x) * 0.2 * heat * heat;
+      body.y += (y - body.y) * 0.2 * heat * heat;
+      const [across, down] = [body.x / wide / reach, body.y / high / reach];
+      const distance = (Math.abs(across) ** POWER + Math.abs(down) ** POWER) ** (1 / POWER);
+      if (!distance) continue;
+      const [pullX, pullY] = [across, down].map((part) => Math.sign(part) * (Math.abs(part) / distance) ** (POWER - 1)) as Point;
+      const fall = reach * 0.025 * heat * Math.min(1, distance * 2);
+      body.x -= (pullX * fall) / wide;
+      body.y -= (pullY * fall) / high;
     }
-    separate(bodies, GAP * 1.3, 0.5);
+    for (const group of members.values()) {
+      const mass = group.reduce((sum, { radius }) => sum + radius ** 2, 0);
+      const [x, y] = [group.reduce((sum, one) => sum + one.x * one.radius ** 2, 0) / mass, group.reduce((sum, one) => sum + one.y * one.radius ** 2, 0) / mass];
+      for (const body of group) {
+        body.x += (x - body.x) * 0.12 * heat;
+        body.y += (y - body.y) * 0.12 * heat;
+      }
+    }
+    separate(bodies, GAP * 1.2, 0.5);
   }
 }
 
@@ -139,7 +161,7 @@ function gathered(task: Task, order: number[]): Point[] {
   const whole = [...targets, ...discs.map((disc) => disc.centre)];
   const loners = order.filter((at) => task.groups[at] === null).map((at) => body(at, task.radii[at] ?? 1, whole));
   const bodies = discs.map((disc, number) => body(targets.length + number, disc.radius, whole));
-  relax([...loners, ...bodies], whole);
+  pack([...loners, ...bodies], whole, task.aspect);
   for (const { index, x, y } of loners) targets[index as number] = [x, y];
   discs.forEach(({ members, radius, centre: [left, top] }, number) => {
     const { x, y } = bodies[number] as Body;
@@ -213,6 +235,6 @@ function seed(id: string, reach: number, aspect: number, inner: number): [number
 
 function pairs(bodies: Body[]): Float64Array {
   const places = new Float64Array(bodies.length * 2);
-  bodies.forEach((body, at) => places.set([body.x, body.y], at * 2));
+  for (const { index, x, y } of bodies) places.set([x, y], (index as number) * 2);
   return places;
 }

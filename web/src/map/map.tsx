@@ -3,11 +3,13 @@ import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
 import { tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
+import { burntShare } from "../finding";
 import { date, exact, name, rough, share } from "../format";
-import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
+import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, isFiltering, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
 import { anchorsOf, arrange, isInLargeCluster, isNarrow, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { PLAIN } from "./brush";
+import type { Box } from "./labels";
 import { Stage } from "./stage";
 
 /** Height of a row of the legend over the map. Its own height depends on the zoom, which depends on this. */
@@ -20,6 +22,8 @@ const PREPARED_MILLISECONDS = 300;
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
+/** The id of the bubble below the pointer. */
+const hovered = computed(() => tip.value?.bubble?.id ?? "");
 /** The drawn content of the visible map. */
 export const scene = signal<Scene | null>(null);
 /** How the map is drawn, and what draws it. */
@@ -66,7 +70,9 @@ export function BubbleMap() {
         aria-label="Bubble map of the holders"
         aria-describedby="map-help"
         onKeyDown={(event) => stage.value && pressed(event, stage.value)}
+        onPointerDown={(event) => stage.value && held(event, stage.value)}
         onPointerMove={(event) => stage.value && pointed(event, stage.value)}
+        onPointerUp={() => stage.value?.drop()}
         onPointerLeave={() => (tip.value = null)}
         onClick={(event) => stage.value && clicked(event, stage.value)}
       />
@@ -88,7 +94,20 @@ export function BubbleMap() {
           <p><bdi>{trouble.value.advice}</bdi></p>
         </div>
       )}
+      {!trouble.value && scene.value?.map === shown.value && scene.value?.bubbles.length === 0 && <Undrawn map={scene.value.map} />}
       {busy.value && !trouble.value && <p class="busy">Arranging the bubbles…</p>}
+    </div>
+  );
+}
+
+/** Why no bubble is drawn, and the way to draw what there is. */
+function Undrawn({ map }: { map: TokenMap }) {
+  const burnt = burntShare(map);
+  return (
+    <div class="trouble" role="alert">
+      <h2>{burnt ? `${share(burnt)} of the supply is burnt` : "No holder to draw"}</h2>
+      <p>All listed holders are exchanges, pools, contracts, burn addresses or among the busiest wallets.</p>
+      <button type="button" onClick={() => show({ exchanges: true, contracts: true })}>Draw them</button>
     </div>
   );
 }
@@ -177,6 +196,7 @@ const drawn = computed((): Drawing => {
 /** Colours bubbles by cluster or by change, and highlights the selection. */
 function followLook(stage: Stage): () => void {
   let before: ReadonlySet<string> | null = null;
+  let isOpened = false;
   return effect(() => {
     const { value: made } = scene;
     const { value: clusters } = palette;
@@ -198,7 +218,8 @@ function followLook(stage: Stage): () => void {
         return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
       },
       tinted: !changed,
-      chosen: made ? highlighted(made, node, cluster) : null,
+      colouring: changed ?? clusters,
+      chosen: made ? (highlighted(made, node, cluster) ?? pointedAt(made) ?? filtered(made)) : null,
       line: cluster ? mixed(clusters.get(cluster) ?? lone, ink, 0.25) : quiet,
       ringed: node,
       path: path.value,
@@ -206,8 +227,9 @@ function followLook(stage: Stage): () => void {
     stage.setLook(look.value);
     if (node) stage.reveal(node);
     const { chosen } = look.value;
-    if (chosen?.size && chosen !== before) setTimeout(() => uncover(node ? new Set([node]) : chosen));
+    if ((node || cluster) && chosen?.size && chosen !== before && isOpened) setTimeout(() => uncover(node ? new Set([node]) : chosen));
     before = chosen;
+    isOpened ||= made !== null; // a link that is opened shows the page's top
   });
 }
 
@@ -218,6 +240,19 @@ function highlighted(made: Scene, node: string, cluster: number): Set<string> | 
   const links = (made.map.linksOf.get(node) ?? []).filter(keeps.value);
   return new Set([node, ...links.flatMap((link) => [link.from, link.to])]);
 }
+
+/** The bubble below the pointer with its cluster and all that links lead to. */
+function pointedAt(made: Scene): Set<string> | null {
+  const bubble = made.byId.get(hovered.value);
+  if (!bubble) return null;
+  const number = bubble.node.kind === "time" ? null : bubble.node.cluster_id;
+  const members = made.bubbles.filter(({ id, node }) => id === bubble.id || (number !== null && node.cluster_id === number && node.kind !== "time")).map(({ id }) => id);
+  const ends = (id: string) => (made.map.linksOf.get(id) ?? []).filter(keeps.value).flatMap((link) => [link.from, link.to]);
+  return new Set([...members, ...(number === null ? ends(bubble.id) : members.flatMap(ends))]);
+}
+
+/** The ends of the lines that a filter keeps. */
+const filtered = (made: Scene) => (isFiltering.value ? new Set(made.lines.flatMap(({ from, to }) => [from.id, to.id])) : null);
 
 const DIRECTIONS: Record<string, [number, number]> = {
   ArrowLeft: [-1, 0],
@@ -259,7 +294,24 @@ function unselect(): void {
   say("Nothing is selected.");
 }
 
+/** Where the pointer went down, and whether it has dragged a bubble since. */
+let down: { x: number; y: number; moved: boolean } | null = null;
+const DRAG_PIXELS = 4;
+
+function held(event: PointerEvent, stage: Stage): void {
+  down = null;
+  if (event.pointerType === "touch" || event.button || !stage.grab(event.offsetX, event.offsetY)) return;
+  down = { x: event.offsetX, y: event.offsetY, moved: false };
+  (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
+}
+
 function pointed(event: PointerEvent, stage: Stage): void {
+  if (event.buttons && down) {
+    down.moved ||= Math.hypot(event.offsetX - down.x, event.offsetY - down.y) > DRAG_PIXELS;
+    if (down.moved) stage.drag(event.offsetX, event.offsetY);
+    tip.value = null;
+    return;
+  }
   if (event.buttons || event.pointerType === "touch") return;
   const { offsetX: x, offsetY: y } = event;
   const bubble = stage.bubbleAt(x, y);
@@ -269,6 +321,7 @@ function pointed(event: PointerEvent, stage: Stage): void {
 }
 
 function clicked(event: MouseEvent, stage: Stage): void {
+  if (down?.moved) return; // the end of a drag
   const { offsetX: x, offsetY: y } = event;
   const bubble = stage.bubbleAt(x, y, 6);
   const line = bubble ? null : stage.lineAt(x, y);
@@ -280,12 +333,28 @@ function clicked(event: MouseEvent, stage: Stage): void {
   }
 }
 
+/** Width and height that a tip has at most. */
+const TIP = [270, 96] as const;
+
+/** Returns the left top corner of a tip: beside its bubble or line, where it covers neither; inside the map. */
+function tipAt({ x, y, bubble }: Tip): [number, number] {
+  const { clientWidth: width, clientHeight: height } = stage.peek()?.layers[0] as HTMLCanvasElement;
+  const [left, top, right, bottom] = ((bubble && stage.peek()?.boxOf(bubble)) ?? [x, y, x, y]).map((edge, at) => edge + (at < 2 ? -12 : 12)) as Box;
+  const across = Math.max(4, Math.min(x - TIP[0] / 2, width - TIP[0] - 4));
+  const along = Math.max(4, Math.min(y - TIP[1] / 2, height - TIP[1] - 4));
+  if (right + TIP[0] < width) return [right, along];
+  if (left - TIP[0] > 0) return [left - TIP[0], along];
+  if (bottom + TIP[1] < height) return [across, bottom];
+  if (top - TIP[1] > 0) return [across, top - TIP[1]];
+  return [x > width / 2 ? 4 : width - TIP[0] - 4, y > height / 2 ? 4 : height - TIP[1] - 4]; // the bubble fills the map
+}
+
 function TipCard() {
   const at = tip.value;
   if (!at) return null;
-  const side = at.x > 320 ? "left" : "right";
+  const [left, top] = tipAt(at);
   return (
-    <div class={`tip ${side}`} style={{ left: `${at.x}px`, top: `${at.y}px` }} aria-hidden="true">
+    <div class="tip" style={{ left: `${left}px`, top: `${top}px` }} aria-hidden="true">
       {at.bubble && <BubbleTip bubble={at.bubble} />}
       {at.line && <LineTip line={at.line} />}
     </div>

@@ -4,7 +4,8 @@ import type { Layer } from "../view";
 import { radiusOf, SMALLEST, type Task } from "./layout";
 import type { Asked, Placed } from "./layout.worker";
 
-export type Bubble = { id: string; node: Node; radius: number; x: number; y: number };
+/** A bubble; `home` is its place in the layout, from which it can be dragged. */
+export type Bubble = { id: string; node: Node; radius: number; x: number; y: number; home: readonly [number, number] };
 export type Line = { from: Bubble; to: Bubble; links: Link[]; forth: boolean; back: boolean };
 /** `more` are weaker lines, which are drawn for a selection only; `hidden` is the number of small members left out. */
 export type Scene = { map: TokenMap; bubbles: Bubble[]; byId: Map<string, Bubble>; lines: Line[]; more: Line[]; hidden: number };
@@ -27,10 +28,10 @@ const LARGE_CLUSTER = 100;
 const FIRST_MEMBERS = 60;
 
 /** Room around a member of a cluster, as a part of its radius, and at most in units. */
-const ROOM = 0.16;
-const MOST_ROOM = 8;
+const ROOM = 0.1;
+const MOST_ROOM = 5;
 /** Width of the tint around a member of a cluster, in units. Bubbles of others leave it free. */
-export const TINT_WIDTH = 5;
+export const TINT_WIDTH = 3;
 /** Radius in pixels. */
 const LARGEST_SAMPLE = 16;
 
@@ -118,7 +119,7 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const { places } = await computed({ instant: task });
   const all = placed.map((node, index): Bubble => {
     const [x = 0, y = 0] = places.subarray(index * 2, index * 2 + 2);
-    return { id: node.id, node, radius: radii[index] ?? SMALLEST, x, y };
+    return { id: node.id, node, radius: radii[index] ?? SMALLEST, x, y, home: [x, y] };
   });
   const isDrawn = ({ node }: Bubble) => (node.kind !== "magic" && node.kind !== "time") || drawing[node.kind];
   const bubbles = all.filter(isDrawn);
@@ -200,7 +201,7 @@ export function bounds(bubbles: Bubble[]): [number, number, number, number] {
     box[2] = Math.max(box[2], x + radius);
     box[3] = Math.max(box[3], y + radius);
   }
-  const step = 2 ** Math.floor(Math.log2(Math.max(box[2] - box[0], box[3] - box[1]) / 12));
+  const step = 2 ** Math.floor(Math.log2(Math.max(box[2] - box[0], box[3] - box[1]) / 24));
   const [left, top] = [box[0], box[1]].map((edge) => Math.floor(edge / step) * step) as [number, number];
   const [right, bottom] = [box[2], box[3]].map((edge) => Math.ceil(edge / step) * step) as [number, number];
   return [left, top, right, bottom];

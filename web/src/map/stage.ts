@@ -5,9 +5,9 @@
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
 import { widthOf } from "../picture/pen";
-import { forgetFont, type Look, PLAIN, paintBubble, paintChosenLines, paintLabel, paintLines, paintText, paintTints, type Shape } from "./brush";
-import { LABEL_PIXELS, labelsOf, type Box, type Label } from "./labels";
-import { bounds, type Bubble, type Line, type Scene } from "./scene";
+import { forgetFont, MANY_CHOSEN, type Look, PLAIN, paintBubble, paintChosenLines, paintLabel, paintLines, paintText, paintTints, type Shape } from "./brush";
+import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, type Box, type Label } from "./labels";
+import { bounds, isNarrow, type Bubble, type Line, type Scene } from "./scene";
 
 type Tuple = [number, number, number, number];
 type Drawn = Shape & { from: Tuple; to: Tuple };
@@ -19,6 +19,9 @@ const LINES_AT_ONCE = 1_000;
 /** Opacity of bubbles that are not highlighted. */
 const DIMMED = 0.35;
 const SETTLED_MILLISECONDS = 140;
+/** How long dots move along highlighted lines. */
+const FLOW_MILLISECONDS = 6_000;
+const FLOW_PIXELS_A_SECOND = 40;
 const MOST_PIXELS = 2;
 /** Width and height of the corner with the buttons. */
 const BUTTONS = [46, 122] as const;
@@ -44,6 +47,11 @@ export class Stage {
   private linesPainted = 0;
   private bubblesStale = true;
   private labels: Label[] = [];
+  /** Where bubbles were dragged to, by id. */
+  private readonly dragged = new Map<string, [number, number]>();
+  private dragging: Bubble | null = null;
+  /** Until when dots move along highlighted lines. */
+  private flowing = 0;
   /** Whether the names have to be placed again, which waits until the map has settled. */
   private labelsStale = true;
   private fitting = true;
@@ -66,6 +74,7 @@ export class Stage {
       if (sourceEvent) this.land();
       this.cameraMoved();
     });
+    this.zoomed.filter((event: MouseEvent) => (!event.ctrlKey || event.type === "wheel") && !event.button && !(event.type === "mousedown" && this.bubbleAt(event.offsetX, event.offsetY)));
     this.zoomed.on("start", () => clearTimeout(this.settled));
     this.zoomed.on("end", () => {
       clearTimeout(this.settled);
@@ -73,7 +82,7 @@ export class Stage {
     });
     select(above).call(this.zoomed).on("dblclick.zoom", null);
     new ResizeObserver(() => this.resize()).observe(above);
-    Object.assign(above, { bubbles: () => this.places(), labels: () => this.labels.map(({ text }) => text) }); // for tests
+    Object.assign(above, { bubbles: () => this.places(), labels: () => this.named() }); // for tests
   }
 
   /** The canvases, the lowest first. */
@@ -86,8 +95,10 @@ export class Stage {
     this.scene = scene;
     if (isFirst) {
       this.drawn.clear();
+      this.dragged.clear();
       this.fitting = true;
     }
+    for (const bubble of scene.bubbles) [bubble.x, bubble.y] = this.dragged.get(bubble.id) ?? bubble.home;
     for (const [id, one] of this.drawn) {
       one.from = [one.x, one.y, one.radius, one.alpha];
       one.to = [one.x, one.y, one.radius * 0.5, 0];
@@ -109,9 +120,9 @@ export class Stage {
   }
 
   setLook(look: Look): void {
-    const isStale = look.tinted || this.look.tinted;
+    if (look.colouring !== this.look.colouring) this.linksStale = true;
     this.look = look;
-    if (isStale) this.linksStale = true;
+    this.flowing = look.chosen && !this.calm.matches ? performance.now() + FLOW_MILLISECONDS : 0;
     this.bubblesStale = this.labelsStale = true;
     this.below.classList.toggle("back", look.chosen !== null);
     this.wake();
@@ -130,10 +141,35 @@ export class Stage {
     this.paint(performance.now());
   }
 
-  /** Shows all bubbles. */
+  /** Shows all bubbles, those that were dragged at their own places again. */
   fit(): void {
     this.fitting = true;
+    for (const id of this.dragged.keys()) this.moveTo(id, this.scene?.byId.get(id)?.home ?? [0, 0]);
+    this.dragged.clear();
     this.refit();
+  }
+
+  /** Begins to drag the bubble at a point of the canvas; returns whether there is one. */
+  grab(x: number, y: number): boolean {
+    this.dragging = this.bubbleAt(x, y);
+    return this.dragging !== null;
+  }
+
+  /** Moves the dragged bubble to a point of the canvas. */
+  drag(x: number, y: number): void {
+    if (!this.dragging) return;
+    const at = this.camera.invert([x, y]);
+    this.dragged.set(this.dragging.id, at);
+    this.moveTo(this.dragging.id, at);
+  }
+
+  drop(): void {
+    this.dragging = null;
+  }
+
+  private moveTo(id: string, [x, y]: readonly [number, number]): void {
+    for (const one of [this.scene?.byId.get(id), this.drawn.get(id)]) if (one) Object.assign(one, { x, y, ...("to" in one && { to: [x, y, one.to[2], one.to[3]] }) });
+    this.changed();
   }
 
   /** Fits the camera to the visible map, unless someone moved it. */
@@ -192,6 +228,12 @@ export class Stage {
   extent(ids: ReadonlySet<string>): [number, number] {
     const found = this.places().filter((one) => ids.has(one.id));
     return [Math.min(...found.map((one) => one.y - one.radius)), Math.max(...found.map((one) => one.y + one.radius))];
+  }
+
+  /** Returns the box of a bubble on the canvas. */
+  boxOf({ x, y, radius }: Bubble): Box {
+    const [left, top, seen] = [...this.camera.apply([x, y]), radius * this.camera.k] as [number, number, number];
+    return [left - seen, top - seen, left + seen, top + seen];
   }
 
   /** Returns the bubble at or near a point of the canvas. */
@@ -317,8 +359,11 @@ export class Stage {
       else this.below.style.opacity = "";
     }
     if (this.labelsStale && !this.moving) this.placeLabels();
-    if (this.bubblesStale || wasMoving) this.paintBubbles();
+    const isFlowing = this.flowing > 0;
+    if (now >= this.flowing) this.flowing = 0;
+    if (this.bubblesStale || wasMoving || isFlowing) this.paintBubbles(now);
     this.bubblesStale = false;
+    if (this.flowing) this.wake();
     if (this.moving) {
       if (!many) this.linksStale = true;
       this.wake();
@@ -366,12 +411,18 @@ export class Stage {
     return end < lines.length;
   }
 
-  private paintBubbles(): void {
+  /** Paints tints, lines and bubbles of the highlight over the rest. */
+  private paintBubbles(now: number): void {
     const context = this.top;
     this.prepare(context);
     const { chosen } = this.look;
     const { k } = this.camera;
-    if (chosen) paintChosenLines(context, this.drawn, [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line)), this.look, k, this.width);
+    if (chosen) {
+      const lines = [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line));
+      if (!lines.length || lines.length > MANY_CHOSEN) this.flowing = 0;
+      paintTints(context, new Map([...this.drawn].filter(([id]) => chosen.has(id))), lines, this.look);
+      paintChosenLines(context, this.drawn, lines, this.look, k, this.width, this.flowing ? (now / 1_000) * FLOW_PIXELS_A_SECOND : 0);
+    }
     const isDimmed = ({ bubble }: Drawn) => chosen !== null && !chosen.has(bubble.id);
     const paint = (one: Drawn) => {
       context.globalAlpha = one.alpha * (isDimmed(one) ? DIMMED : 1);
@@ -391,7 +442,18 @@ export class Stage {
   /** The parts of the map that buttons and the legend cover. */
   private furniture(): Box[] {
     const bottom = this.scene ? this.covered(this.scene) : 0;
-    return [[this.width - BUTTONS[0], 0, this.width, BUTTONS[1]], [0, this.height - bottom, this.width, this.height]];
+    return [...(isNarrow.matches ? [] : [[this.width - BUTTONS[0], 0, this.width, BUTTONS[1]] as Box]), [0, this.height - bottom, this.width, this.height]];
+  }
+
+  /** The names beside bubbles, with their boxes and lines in pixels. */
+  private named(): { id: string; text: string; box: number[]; leader: number[] | null }[] {
+    const at = new Map(this.places().map((one) => [one.id, one]));
+    return this.labels.flatMap((label) => {
+      const one = at.get(label.bubble.id);
+      if (!one) return [];
+      const shifted = (points: number[]) => points.map((part, axis) => part + (axis % 2 ? one.y : one.x));
+      return { id: one.id, text: label.text, box: shifted(boxOf(label, one.radius)), leader: label.away ? shifted(leaderOf(label, one.radius).flat()) : null };
+    });
   }
 
   private placeLabels(): void {

@@ -1,23 +1,11 @@
 /** Comparison of two dates: changes of the figures, and holders who entered, left, grew or shrank. And of two sources. */
+import { FIGURES, type FigureName } from "../columns";
 import type { Change, Difference, Instant } from "../data";
 import { CHANGES } from "../colours";
-import { count, cut, date, index, points, rough, scored, share, signed } from "../format";
+import { cut, date, figure, points, rough, share, signed } from "../format";
 import { changes, differences, instant, instants, other, showPlace, shown, span } from "../state";
 import { show, view } from "../view";
 import { Find, Holder, matches, Rows } from "./parts";
-
-const FIGURES: [string, (at: Instant) => number | null, (value: number) => string][] = [
-  ["Score", (at) => at.service_score, scored],
-  ["10 largest holders", (at) => at.top_10, share],
-  ["10 largest groups", (at) => at.top_10_adjusted, share],
-  ["10 largest clusters", (at) => at.bundles, share],
-  ["Exchanges", (at) => at.cexs, share],
-  ["Contracts", (at) => at.contracts, share],
-  ["Fresh wallets", (at) => at.fresh_wallets, share],
-  ["Gini", (at) => at.gini_index, index],
-  ["HHI", (at) => at.herfindahl_hirschman_index, index],
-  ["Nakamoto coefficient", (at) => at.nakamoto_coefficient, count],
-];
 
 const KINDS: [Change["change"], string, string][] = [
   ["entered", "Entered", "+"],
@@ -120,19 +108,19 @@ function Found({ before, now, found }: { before: Instant; now: Instant; found: C
   return (
     <>
       <table class="figures-table">
-        <caption class="sr">Numbers at both dates</caption>
+        <caption class="sr">Figures at both dates</caption>
         <thead>
-          <tr><th scope="col">Number</th><th scope="col" class="num">{date(before.at)}</th><th scope="col" class="num">{date(now.at)}</th><th scope="col" class="num">Change</th></tr>
+          <tr><th scope="col">Figure</th><th scope="col" class="num">{date(before.at)}</th><th scope="col" class="num">{date(now.at)}</th><th scope="col" class="num">Change</th></tr>
         </thead>
         <tbody>
-          {FIGURES.map(([name, of, say]) => {
-            const [one, two] = [of(before), of(now)];
+          {(Object.keys(FIGURES) as FigureName[]).map((name) => {
+            const [one, two] = [before[name], now[name]];
             return (
               <tr key={name}>
-                <th scope="row">{name}</th>
-                <td class="num">{one === null ? "–" : say(one)}</td>
-                <td class="num">{two === null ? "–" : say(two)}</td>
-                <td class="num">{signed(one === null || two === null ? null : two - one, say === share ? points : say)}</td>
+                <th scope="row" title={FIGURES[name].explanation}>{FIGURES[name].title}</th>
+                <td class="num">{figure(name, one)}</td>
+                <td class="num">{figure(name, two)}</td>
+                <td class="num">{signed(one === null || two === null ? null : two - one, FIGURES[name].unit === "share" ? points : (value) => figure(name, value))}</td>
               </tr>
             );
           })}

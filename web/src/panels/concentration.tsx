@@ -2,52 +2,42 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { colours, PALETTE } from "../colours";
+import { colours } from "../colours";
+import { FIGURES, PALETTE, type FigureName } from "../columns";
 import type { Instant } from "../data";
-import { count, date, number, seconds, share } from "../format";
+import { date, figure, number, seconds } from "../format";
 import { instants, place, showPlace } from "../state";
 
-type Line = { name: string; colour: number; dash?: number[]; of: (at: Instant) => number | null };
-type Chart = { title: string; about: string; say: (value: number | null) => string; range?: [number, number]; lines: Line[] };
+type Line = { name: FigureName; colour: number; dash?: number[] };
+type Chart = { title: string; about: string; range?: [number, number]; lines: Line[] };
+
+const only = (name: FigureName, colour: number, range?: [number, number]): Chart => ({ title: FIGURES[name].title, about: FIGURES[name].explanation, lines: [{ name, colour }], ...(range && { range }) });
 
 const CHARTS: Chart[] = [
-  {
-    title: "Score",
-    about: "0 concentrated, 100 decentralised",
-    say: number,
-    range: [0, 100],
-    lines: [{ name: "Score", colour: 0, of: (at) => at.service_score }],
-  },
+  only("service_score", 0, [0, 100]),
   {
     title: "Parts of the supply",
     about: "held by",
-    say: share,
     lines: [
-      { name: "10 largest holders", colour: 0, of: (at) => at.top_10 },
-      { name: "10 largest groups", colour: 4, dash: [6, 3], of: (at) => at.top_10_adjusted },
-      { name: "10 largest clusters", colour: 5, of: (at) => at.bundles },
-      { name: "Exchanges", colour: 1, of: (at) => at.cexs },
-      { name: "DEXs", colour: 3, dash: [6, 3], of: (at) => at.dexs },
-      { name: "Contracts", colour: 2, of: (at) => at.contracts },
-      { name: "Fresh wallets", colour: 6, dash: [2, 3], of: (at) => at.fresh_wallets },
+      { name: "top_10_share", colour: 0 },
+      { name: "top_10_adjusted", colour: 4, dash: [6, 3] },
+      { name: "bundles", colour: 5 },
+      { name: "cexs", colour: 1 },
+      { name: "dexs", colour: 3, dash: [6, 3] },
+      { name: "contracts", colour: 2 },
+      { name: "fresh_wallets", colour: 6, dash: [2, 3] },
     ],
   },
   {
     title: "Inequality",
     about: "0 equal, 1 all in one hand",
-    say: number,
     range: [0, 1],
     lines: [
-      { name: "Gini", colour: 0, of: (at) => at.gini_index },
-      { name: "HHI", colour: 1, dash: [6, 3], of: (at) => at.herfindahl_hirschman_index },
+      { name: "gini_index", colour: 0 },
+      { name: "herfindahl_hirschman_index", colour: 1, dash: [6, 3] },
     ],
   },
-  {
-    title: "Nakamoto coefficient",
-    about: "fewest groups that hold half",
-    say: count,
-    lines: [{ name: "Groups", colour: 2, of: (at) => at.nakamoto_coefficient }],
-  },
+  only("nakamoto_coefficient", 2),
 ];
 
 export function Concentration() {
@@ -94,7 +84,7 @@ function Plot({ chart, listed }: { chart: Chart; listed: Instant[] }) {
         {chart.lines.map((line) => (
           <li key={line.name}>
             <svg viewBox="0 0 18 4" aria-hidden="true"><path d="M0 2h18" stroke={PALETTE[line.colour]} stroke-width="3" stroke-dasharray={line.dash?.join(" ")} /></svg>
-            {chart.lines.length > 1 && line.name} <b>{chart.say(now ? line.of(now) : null)}</b>
+            {chart.lines.length > 1 && FIGURES[line.name].title} <b>{figure(line.name, now?.[line.name])}</b>
           </li>
         ))}
       </ul>
@@ -105,7 +95,7 @@ function Plot({ chart, listed }: { chart: Chart; listed: Instant[] }) {
 const HEIGHT = 142;
 
 function columns(chart: Chart, listed: Instant[]): uPlot.AlignedData {
-  return [listed.map((at) => seconds(at.at)), ...chart.lines.map((line) => listed.map(line.of))];
+  return [listed.map((at) => seconds(at.at)), ...chart.lines.map((line) => listed.map((at) => at[line.name]))];
 }
 
 /** The text of a date on the axis, by the seconds between two: of every one, and what the first one of a year, month or day adds. */
@@ -132,11 +122,11 @@ function options(chart: Chart, width: number, ink: typeof colours.value, here: (
     cursor: { sync: { key: "concentration" }, drag: { x: false, y: false }, points: { size: 7 } },
     tzDate: (unix) => uPlot.tzDate(new Date(unix * 1000), "Etc/UTC"),
     scales: { y: chart.range ? { range: chart.range } : { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
-    axes: [{ ...axis, size: 36, space: 70, values: DATES }, { ...axis, size: 46, space: 30, values: (_, splits) => splits.map((at) => (chart.say === share ? `${Math.round(at * 100)}%` : number(at))) }],
+    axes: [{ ...axis, size: 36, space: 70, values: DATES }, { ...axis, size: 46, space: 30, values: (_, splits) => splits.map((at) => (FIGURES[(chart.lines[0] as Line).name].unit === "share" ? `${Math.round(at * 100)}%` : number(at))) }],
     series: [
       {},
       ...chart.lines.map((line): uPlot.Series => ({
-        label: line.name,
+        label: FIGURES[line.name].title,
         stroke: PALETTE[line.colour] ?? PALETTE[0],
         width: 2,
         spanGaps: true,
@@ -164,21 +154,21 @@ function options(chart: Chart, width: number, ink: typeof colours.value, here: (
 }
 
 function Numbers({ listed }: { listed: Instant[] }) {
-  const lines = CHARTS.flatMap((chart) => chart.lines.map((line) => ({ ...line, say: chart.say })));
+  const names = CHARTS.flatMap((chart) => chart.lines.map((line) => line.name));
   return (
     <div class="wide-table" tabIndex={0} role="region" aria-label="All numbers">
       <table>
         <thead>
           <tr>
             <th scope="col">Date</th>
-            {lines.map((line) => <th key={line.name} scope="col" class="num">{line.name}</th>)}
+            {names.map((name) => <th key={name} scope="col" class="num">{FIGURES[name].title}</th>)}
           </tr>
         </thead>
         <tbody>
           {listed.map((at) => (
             <tr key={at.at}>
               <th scope="row">{date(at.at)}</th>
-              {lines.map((line) => <td key={line.name} class="num">{line.say(line.of(at))}</td>)}
+              {names.map((name) => <td key={name} class="num">{figure(name, at[name])}</td>)}
             </tr>
           ))}
         </tbody>

@@ -1,5 +1,6 @@
 /** The filter of links, for the map and the tables: number, amount and time of transfers, token, side. */
 import { useState } from "preact/hooks";
+import { amountOf } from "../format";
 import { isFiltering } from "../state";
 import { NO_FILTER, show, view, type Filter } from "../view";
 
@@ -13,8 +14,8 @@ export function LinkFilter() {
     <details class="filter" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Filter links {isFiltering.value && <span class="quiet">on the map and in the tables</span>}</summary>
       <div class="fields">
-        <Field name="Transfers, at least"><input type="number" min={0} value={times || ""} onChange={(event) => show({ times: Math.max(0, event.currentTarget.valueAsNumber || 0) })} /></Field>
-        <Field name="Amount, at least"><input type="number" min={0} step="any" value={least || ""} onChange={(event) => show({ least: Math.max(0, event.currentTarget.valueAsNumber || 0) })} /></Field>
+        <Field name="Transfers, at least"><input inputMode="numeric" value={times || ""} onChange={(event) => show({ times: amountOf(event.currentTarget.value) })} /></Field>
+        <Field name="Amount, at least"><input inputMode="decimal" placeholder="such as 10M" value={least || ""} onChange={(event) => show({ least: amountOf(event.currentTarget.value) })} /></Field>
         <Field name="Since"><input type="date" value={since} onChange={(event) => show({ since: event.currentTarget.value })} /></Field>
         <Field name="Until"><input type="date" value={until} onChange={(event) => show({ until: event.currentTarget.value })} /></Field>
         <Field name="Kind"><Choice of={KINDS} value={kind} onChoice={(chosen) => show({ kind: chosen })} /></Field>

@@ -1,7 +1,8 @@
 /** Owners of several wallets: the card of one, and the concentration by wallet and by owner. */
 import { useEffect, useState } from "preact/hooks";
+import { FIGURES } from "../columns";
 import { owners, type Node, type Owner, type OwnerFigures } from "../data";
-import { count, counted, date, exact, index, name, share } from "../format";
+import { count, counted, date, exact, figure, name, share } from "../format";
 import { history, instant, isByOwner, keeps, shown } from "../state";
 import { LinkDetails, Outside } from "./links";
 import { ClusterMark, Copy, Fact, Rows } from "./parts";
@@ -59,13 +60,7 @@ const percent = (part: number) => `${Math.round(part * 100)}%`;
 
 const COUNTED: Record<OwnerFigures["holders"], string> = { wallets: "By wallet", "certain owners": "By certain owner", owners: "By owner" };
 
-const FIGURES: [string, (of: OwnerFigures) => string][] = [
-  ["Holders", (of) => count(of.number)],
-  ["Top 10", (of) => share(of.top_10_share)],
-  ["Gini", (of) => index(of.gini_index)],
-  ["HHI", (of) => index(of.herfindahl_hirschman_index)],
-  ["Nakamoto", (of) => count(of.nakamoto_coefficient)],
-];
+const BY_OWNER = ["top_10_share", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient"] as const;
 
 /** The concentration among all wallets and among all owners, if the map shows owners. */
 export function ByOwner() {
@@ -76,6 +71,7 @@ export function ByOwner() {
     else setFound([]);
   }, [of, at, isOn]);
   if (!found.length) return null;
+  if (!shown.value?.nodes.some((node) => node.owner)) return <p class="quiet">No owner with several wallets here.</p>;
   return (
     <table class="figures-table">
       <caption>
@@ -83,8 +79,9 @@ export function ByOwner() {
       </caption>
       <thead><tr><th scope="col" />{found.map((one) => <th key={one.holders} scope="col" class="num">{COUNTED[one.holders]}</th>)}</tr></thead>
       <tbody>
-        {FIGURES.map(([called, says]) => (
-          <tr key={called}><th scope="row">{called}</th>{found.map((one) => <td key={one.holders} class="num">{says(one)}</td>)}</tr>
+        <tr><th scope="row">Holders</th>{found.map((one) => <td key={one.holders} class="num">{count(one.number)}</td>)}</tr>
+        {BY_OWNER.map((one) => (
+          <tr key={one}><th scope="row">{FIGURES[one].short}</th>{found.map((of) => <td key={of.holders} class="num">{figure(one, of[one])}</td>)}</tr>
         ))}
       </tbody>
     </table>

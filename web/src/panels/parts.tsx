@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
+import { isBurn } from "../finding";
 import { brief, cut } from "../format";
 import { colourOf } from "../map/map";
 import { say, select, selectCluster, shown } from "../state";
@@ -41,10 +42,8 @@ export function Kinds({ node }: { node: Named }) {
   const kinds = [
     node.kind === "magic" && "links holders",
     node.kind === "time" && `window ${node.time_node}`,
-    node.is_cex && "exchange",
-    node.is_dex && "DEX",
-    node.is_contract && !node.is_dex && "contract",
-  ].filter(Boolean);
+    isBurn(node) ? "burn" : [node.is_cex && "exchange", node.is_dex ? "pool" : node.is_contract && "contract"],
+  ].flat().filter(Boolean);
   return <>{kinds.map((kind) => <span key={String(kind)} class="kind">{kind}</span>)}</>;
 }
 
@@ -111,7 +110,10 @@ export function Find({ what, found, onFind }: { what: string; found: string; onF
 export function matches(find: string, ...texts: (string | null | undefined)[]): boolean {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const whole = texts.join(" ").toLowerCase();
-  return words.every((word) => whole.includes(word));
+  return words.every((word) => {
+    const [begin, end] = word.split(/…|\.\.\./); // a short address
+    return end === undefined ? whole.includes(word) : texts.some((text) => text?.toLowerCase().startsWith(begin ?? "") && text.toLowerCase().endsWith(end));
+  });
 }
 
 const copied = signal("");

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { findTokens, giveName, isSaved, pages, periods, refresh, type Link, type Node, type Period, type Token } from "../data";
 import { brief, count, counted, cut, date, exact, monthOf, NOTHING, rough, share } from "../format";
-import { cluster, evidence, instant, isFiltering, keeps, path, say, selected, showToken, shown } from "../state";
+import { cluster, evidence, instant, isFiltering, isFolded, keeps, path, say, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
 import { isExcluded } from "../map/scene";
 import { Counterparties, OnMap } from "./added";
@@ -18,7 +18,7 @@ export function Selection() {
   const { node: id, cluster: number } = view.value;
   if (!shown.value || (!id && !number)) return null;
   return (
-    <section class="card" aria-label="Selection">
+    <section class={isFolded.value ? "card folded" : "card"} aria-label="Selection" onClick={() => (isFolded.value = false)}>
       <button type="button" class="close" aria-label="End the selection" onClick={() => show({ node: "", cluster: 0 })}>×</button>
       {group && evidence.value ? <ClusterCard key={group.cluster_id} cluster={group} evidence={evidence.value} /> : node?.owner ? (
         <OwnerCard key={node.id} node={node} owner={node.owner} />

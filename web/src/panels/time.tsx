@@ -1,6 +1,7 @@
 /** The time slider over all instants of the token, with a line of the score and a play button. */
 import { computed, signal } from "@preact/signals";
-import { counted, date, scored, seconds, share } from "../format";
+import { FIGURES } from "../columns";
+import { counted, date, figure, seconds } from "../format";
 import { instant, instants, place, play, playing, showPlace, SPEEDS, speed } from "../state";
 
 /** The instants that the slider covers: all, or those around a chosen place. */
@@ -40,6 +41,7 @@ export function TimeBar() {
     ...{ ArrowLeft: go(-1), ArrowDown: go(-1), ArrowRight: go(1), ArrowUp: go(1) },
     ...{ PageDown: go(-10), PageUp: go(10), Home: go(-last), End: go(last) },
   };
+  if (!last) return <div class="time"><p class="when"><strong>{date(at.at)}</strong> <span>UTC, the only date</span></p></div>;
   return (
     <div class="time" role="group" aria-label="Time">
       <button type="button" class="play" aria-label={playing.value ? "Pause" : "Play the history"} disabled={last === 0} onClick={play}>
@@ -49,7 +51,7 @@ export function TimeBar() {
       </button>
       <Step label="Previous date" path="M10 3 5 8l5 5" disabled={place.value === 0} onClick={() => showPlace(place.value - 1)} />
       <div class="track">
-        {at.service_score !== null && <span class="score-name" aria-hidden="true">score {scored(at.service_score)}</span>}
+        {at.service_score !== null && <span class="score-name" aria-hidden="true">{FIGURES.service_score.title} {figure("service_score", at.service_score)}</span>}
         <Score points={inside.map((one, index) => [part(from + index), one.service_score])} />
         <div class="marks" aria-hidden="true">
           {inside.length <= 400 &&
@@ -65,7 +67,7 @@ export function TimeBar() {
           max={end > begin ? end : begin + 1}
           step={1}
           value={times[place.value]}
-          aria-valuetext={`${date(at.at)}, ${place.value + 1} of ${last + 1}${at.top_10 === null ? "" : `, ten largest ${share(at.top_10)}`}`}
+          aria-valuetext={`${date(at.at)}, ${place.value + 1} of ${last + 1}, ${FIGURES.top_10_share.title} ${figure("top_10_share", at.top_10_share)}`}
           disabled={last === 0}
           onKeyDown={(event) => keys[event.key]?.(event)}
           onInput={(event) => {

@@ -1,22 +1,24 @@
 /** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
 import { colours, isDark, mixed, textOn } from "../colours";
+import { FIGURES, HEADLINE } from "../columns";
 import type { History, Instant } from "../data";
-import { brief, count, counted, cut, date, name, scored, share } from "../format";
+import { brief, count, counted, cut, date, figure as figureText, name, partOf, share } from "../format";
 import { arrowOf, type Look } from "../map/brush";
-import { LABEL_PIXELS, labelsOf, middleOf, textsOf } from "../map/labels";
+import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
 import { bounds, isExcluded, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
 
 export const WIDTH = 1_400;
-export const HEIGHT = 868;
+export const HEIGHT = 900;
 const MARGIN = 28;
 const SIDE = 300;
 /** Left, top, width and height of the map. */
-export const PANEL = [MARGIN, 118, WIDTH - 2 * MARGIN - SIDE - 28, HEIGHT - 118 - MARGIN] as const;
+const TOP = 150;
+export const PANEL = [MARGIN, TOP, WIDTH - 2 * MARGIN - SIDE - 28, HEIGHT - TOP - MARGIN] as const;
 const COLUMN = WIDTH - MARGIN - SIDE;
 const MOST_LISTED = 8;
 
-export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; colourOf: (cluster: number) => string };
+export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: string; colourOf: (cluster: number) => string };
 
 /** Draws the complete picture. */
 export function drawSheet(pen: Pen, subject: Subject): void {
@@ -32,7 +34,14 @@ export function drawAround(pen: Pen, subject: Subject, scale: number | null): vo
   drawLegend(pen, subject.scene, scale, drawLargest(pen, subject, drawClusters(pen, subject, PANEL[1] + 12)));
 }
 
-function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
+/** The project's mark, as in icon.svg, 20 pixels wide. */
+function drawMark(pen: Pen, [x, y]: Point): void {
+  for (const [across, down, radius, fill] of MARK) pen.circle([x + across, y + down], radius, { fill });
+}
+
+const MARK = [[6.9, 8.1, 5, "#0072b2"], [15, 5, 2.8, "#e69f00"], [13.1, 15, 3.75, "#009e73"]] as const;
+
+function drawTitle(pen: Pen, { history: of, instant, scene, finding }: Subject): void {
   const { ink, quiet, grid } = colours.value;
   const title = fitted(cut(of.name || of.symbol || brief(of.address), 120), 560, 30, true);
   pen.text([MARGIN, 56], title, { size: 30, colour: ink, bold: true });
@@ -45,21 +54,20 @@ function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
   const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
   const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";
   pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply${by}`, soft);
+  drawMark(pen, [MARGIN, 117]);
+  const room = WIDTH - 2 * MARGIN - 30;
+  const size = Math.max(13, Math.min(17, (17 * room) / widthOf(finding, 17, true)));
+  pen.text([MARGIN + 30, 132], fitted(finding || "Holderlake", room, size, true), { size, colour: ink, bold: true });
   pen.text([MARGIN, HEIGHT - 9], fitted(cut(of.address, 200), PANEL[2], 12), { size: 12, colour: quiet });
-  const figures: [string, string, number | null][] = [
-    ["Score", scored(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
-    ["Top 10 groups", share(instant.top_10_adjusted), instant.top_10_adjusted],
-    ["In exchanges", share(instant.cexs), instant.cexs],
-    ["In contracts", share(instant.contracts), instant.contracts],
-  ];
-  const step = 160;
-  figures.forEach(([caption, value, part], place) => {
-    const left = WIDTH - MARGIN - step * (figures.length - place) + 24;
-    pen.text([left, 42], caption, { size: 13.5, colour: quiet });
-    pen.text([left, 71], value, { size: 25, colour: ink, bold: true });
+  const step = 140;
+  HEADLINE.forEach((figure, place) => {
+    const left = WIDTH - MARGIN - step * (HEADLINE.length - place) + 24;
+    const part = partOf(figure, instant[figure]);
+    pen.text([left, 42], FIGURES[figure].short, { size: 13.5, colour: quiet });
+    pen.text([left, 71], figureText(figure, instant[figure]), { size: 25, colour: ink, bold: true });
     if (part === null) return;
     pen.box(left, 82, step - 24, 4, grid, 2);
-    pen.box(left, 82, (step - 24) * Math.min(1, Math.max(0, part)), 4, quiet, 2);
+    pen.box(left, 82, (step - 24) * part, 4, quiet, 2);
   });
 }
 
@@ -89,7 +97,7 @@ function drawClusters(pen: Pen, { scene, colourOf }: Subject, top: number): numb
     at = row(pen, at, colourOf(one.cluster_id), `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
   }
   if (clusters.length > MOST_LISTED) {
-    pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller ones`, { size: 14, colour: colours.value.quiet });
+    pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller`, { size: 14, colour: colours.value.quiet });
     at += 24;
   }
   return at + (clusters.length ? 16 : 40);
@@ -115,7 +123,7 @@ function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): 
     pen.text([COLUMN + 26, at], text, { size: 14, colour: quiet });
     at += 24;
   };
-  pen.text([COLUMN, at], "A bubble’s area is its share of the supply", { size: 14, colour: quiet });
+  pen.text([COLUMN, at], "Area: share of the supply", { size: 14, colour: quiet });
   at += 30;
   let across = COLUMN;
   for (const sample of scale === null ? [] : samples(scale)) {
@@ -124,15 +132,16 @@ function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): 
     across += 2 * sample.radius + 22 + widthOf(share(sample.share), 14);
   }
   at += across > COLUMN ? 30 : 0;
-  note("Holder outside clusters", (centre) => pen.circle(centre, 6.5, { fill: lone }));
-  note("Wallet that links holders", (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
-  note("Exchange used at the same time", (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
-  note("Transfers, in the direction of the arrow", ([x, y]) => {
+  const has = (what: (bubble: Bubble) => boolean) => scene.bubbles.some(what);
+  if (has(({ node }) => node.kind === "top_holder" && node.cluster_id === null)) note("Holder outside clusters", (centre) => pen.circle(centre, 6.5, { fill: lone }));
+  if (has(({ node }) => node.kind === "magic")) note("Wallet that links holders", (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
+  if (has(({ node }) => node.kind === "time")) note("Exchange used at the same time", (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
+  if (scene.lines.length) note("Transfers, as the arrow points", ([x, y]) => {
     pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
     pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
   });
   const isDrawn = (kind: "is_cex" | "is_contract") => scene.bubbles.some(({ node }) => node.kind === "top_holder" && node[kind]);
-  const absent = [!isDrawn("is_cex") && "exchanges", !isDrawn("is_contract") && "contracts"].filter(Boolean).join(" and ");
+  const absent = [!isDrawn("is_cex") && "exchanges", !isDrawn("is_contract") && "pools and contracts"].filter(Boolean).join(", ");
   const weak = [scene.more.length && counted(scene.more.length, "weaker line"), scene.hidden && counted(scene.hidden, "smaller member")].filter(Boolean).join(", ");
   [absent && `Not drawn: ${absent}`, weak && `Not drawn: ${weak}`].filter(Boolean).forEach((text, line) => pen.text([COLUMN, at + 21 * line], text || "", { size: 14, colour: quiet }));
 }
@@ -198,7 +207,9 @@ export function drawMap(pen: Pen, scene: Scene, look: Look): void {
     return { bubble, x: x - PANEL[0], y: y - PANEL[1], radius: bubble.radius * scale };
   });
   for (const { bubble, text, ...label } of labelsOf(discs, [PANEL[2], PANEL[3]], [], look, (name) => widthOf(name, LABEL_PIXELS))) {
-    const [[x, y], [right, down]] = [place(bubble), middleOf(label, bubble.radius * scale)];
-    pen.text([x + right, y + down + LABEL_PIXELS * 0.35], text, { size: LABEL_PIXELS, colour: isLit(bubble) ? ink : quiet, align: "middle" });
+    const [[x, y], [left, top, right, bottom]] = [place(bubble), boxOf(label, bubble.radius * scale)];
+    const [from, to] = leaderOf(label, bubble.radius * scale).map(([across, down]): Point => [x + across, y + down]) as [Point, Point];
+    if (label.away) pen.line(from, to, quiet, 1);
+    pen.text([x + (left + right) / 2, y + (top + bottom) / 2 + LABEL_PIXELS * 0.35], text, { size: LABEL_PIXELS, colour: isLit(bubble) ? ink : quiet, align: "middle" });
   }
 }

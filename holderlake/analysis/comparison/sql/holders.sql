@@ -1,15 +1,50 @@
 -- Differences of lists of holders, with a cause for each that predicts it.
-CREATE TABLE explained AS
+CREATE TABLE own_causes AS
 SELECT
-    pairs.*, is_late, factor, is_supply,
-    CASE WHEN is_late THEN 'lateness' WHEN lacking.chain IS NOT NULL THEN 'transfers' ELSE 'unexplained' END AS balances,
-    bool_or(has_other_amount AND (factor = 0 OR ratio <> factor)) OVER list AS has_other_balances,
+    scope.*, has_other_amount AND gap <> 0 AS has_gap,
+    CASE
+        WHEN lacking.chain IS NOT NULL THEN 'transfers' WHEN is_late THEN 'lateness' ELSE 'unexplained'
+    END AS lasting,
+    CASE WHEN is_delayed THEN 'lateness' ELSE lasting END AS own
+FROM scope
+LEFT JOIN lacking USING (chain, token_address);
+
+-- The cause of ranks: that of the holders that are above on one side and below on the other, if a list has several causes.
+CREATE TABLE explained AS
+WITH several AS (
+    SELECT list, chain, token_address, timestamp, mode(own) AS main, count(DISTINCT own) > 1 AS are_several
+    FROM own_causes
+    WHERE gap <> 0
+    GROUP BY ALL
+),
+crossed AS (
+    SELECT list, chain, token_address, timestamp, address, arg_max(cause, passed) AS cause
+    FROM (
+        SELECT
+            list, chain, token_address, timestamp, mine.address, its.own AS cause,
+            abs(sum(
+                CAST(coalesce(its.size_a, 0) > coalesce(mine.size_a, 0) AS INTEGER)
+                - CAST(coalesce(its.size_b, 0) > coalesce(mine.size_b, 0) AS INTEGER)
+            )) AS passed
+        FROM own_causes AS mine
+        JOIN own_causes AS its USING (list, chain, token_address, timestamp)
+        JOIN several USING (list, chain, token_address, timestamp)
+        WHERE are_several AND its.gap <> 0 AND mine.rank_a IS DISTINCT FROM mine.rank_b AND its.address <> mine.address
+        GROUP BY ALL
+    )
+    GROUP BY ALL
+    HAVING max(passed) > 0
+)
+SELECT
+    own_causes.*,
+    CASE WHEN has_gap THEN own WHEN is_late THEN coalesce(crossed.cause, main, own) ELSE own END AS balances,
+    bool_or(has_gap) OVER list AS has_other_balances,
     -- holders of equal amounts in another order: the amount and the number of its holders are the same
     is_common AND NOT has_other_amount
         AND row_number() OVER (tie ORDER BY rank_a) <> row_number() OVER (tie ORDER BY rank_b) AS is_reordered
-FROM pairs
-JOIN scope USING (list, chain, token_address, timestamp)
-LEFT JOIN lacking USING (chain, token_address)
+FROM own_causes
+LEFT JOIN several USING (list, chain, token_address, timestamp)
+LEFT JOIN crossed USING (list, chain, token_address, timestamp, address)
 WINDOW
     list AS (PARTITION BY list, chain, token_address, timestamp),
     tie AS (PARTITION BY list, chain, token_address, timestamp, is_common AND NOT has_other_amount, exact_a);
@@ -43,7 +78,7 @@ UNION ALL
 SELECT
     chain, token_address, timestamp, 'amount', address, exact_a, exact_b,
     CASE
-        WHEN factor = 0 OR ratio <> factor THEN balances
+        WHEN has_gap THEN balances
         WHEN factor = round(factor) THEN 'other decimals'
         ELSE 'unexplained'
     END
@@ -52,7 +87,11 @@ WHERE list = 'holders' AND has_other_amount
 UNION ALL
 SELECT
     chain, token_address, timestamp, 'share', subject, CAST(share_a AS VARCHAR), CAST(share_b AS VARCHAR),
-    CASE WHEN balances <> 'unexplained' THEN balances WHEN subject = '' THEN 'other supply' ELSE 'unexplained' END
+    CASE
+        WHEN is_late AND NOT coalesce(has_lasting_supply, false) THEN 'lateness'
+        WHEN lasting = 'unexplained' AND subject = '' THEN 'other supply'
+        ELSE lasting
+    END
 FROM (SELECT *, CASE WHEN is_supply THEN '' ELSE address END AS subject FROM explained)
 WHERE list = 'holders' AND is_common AND (NOT has_other_amount OR (factor <> 0 AND ratio = factor))
     AND ((share_a IS NULL) <> (share_b IS NULL) OR abs(share_a - share_b) > greatest(1e-6 * share_a, 1e-9))

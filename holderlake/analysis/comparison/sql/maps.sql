@@ -7,15 +7,23 @@ FROM nodes
 WHERE kind = 'magic' OR (kind = 'top_holder' AND is_shown_on_map IS DISTINCT FROM false);
 
 -- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its"). state: why
--- balances and transfers differ, if they do. has_more_labels: the side knows kinds of addresses that the other one lacks.
+-- balances and transfers differ, if they do: the side is late, or lacks transfers (lasting). has_more_labels: the side knows kinds of addresses that the other one lacks.
+-- has_more_transfers: most links that differ have more transfers on the side.
 CREATE TABLE sides AS
 SELECT
     mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its,
-    CASE WHEN is_late THEN 'lateness' WHEN sent.chain IS NOT NULL THEN 'transfers' END AS state,
-    labels.chain IS NOT NULL AS has_more_labels
+    CASE WHEN is_late THEN 'lateness' END AS late, CASE WHEN sent.chain IS NOT NULL THEN 'transfers' END AS lasting,
+    coalesce(late, lasting) AS state,
+    labels.chain IS NOT NULL AS has_more_labels,
+    coalesce(CASE mine.side WHEN 'a' THEN more_in_a > more_in_b ELSE more_in_a < more_in_b END, false) AS has_more_transfers
 FROM drawn AS mine
 JOIN drawn AS its USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
+LEFT JOIN (
+    SELECT chain, count_if(transfers_a > transfers_b) AS more_in_a, count_if(transfers_a < transfers_b) AS more_in_b
+    FROM differing_links
+    GROUP BY chain
+) AS counted USING (chain)
 LEFT JOIN (
     SELECT DISTINCT links.chain, links.token_address, timestamp
     FROM links
@@ -49,71 +57,108 @@ LEFT JOIN (FROM absent WHERE list = 'map') AS absent USING (lacks, chain, token_
 LEFT JOIN relabelled USING (chain, address)
 WHERE kind = 'top_holder';
 
--- The number of shown holders that each magic node is linked to, how many of them the other side shows too, and the main
--- cause of those that it lacks.
+-- The strength of each magic node: the number of shown holders that it is linked to, before the number of transfers with
+-- them; also without holders that the other side lacks or has other labels of (remaining), with their main cause, and then without
+-- links that are too recent for it (old).
 CREATE TABLE strengths AS
+WITH linked AS (
+    SELECT
+        side, chain, token_address, timestamp, address, neighbour, 1000000000 + sum(transfers) AS strength,
+        coalesce(1000000000 + sum(transfers) FILTER (NOT is_recent), 0) AS old
+    FROM (
+        SELECT
+            *, unnest([from_address, to_address]) AS address, unnest([to_address, from_address]) AS neighbour,
+            coalesce(CASE side WHEN 'a' THEN first > b_until ELSE first - shift > a_until END, false) AS is_recent
+        FROM links
+        LEFT JOIN reach USING (chain, token_address, timestamp)
+        WHERE in_window = ''
+    )
+    GROUP BY ALL
+)
 SELECT
-    magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, count(*) AS links,
-    count(*) - count(cause) AS links_left, mode(cause) AS cause
+    magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, sum(strength) AS strength,
+    coalesce(sum(old) FILTER (reason IS NULL), 0) AS old, coalesce(sum(strength) FILTER (reason IS NULL), 0) AS remaining, mode(reason) AS cause
 FROM wallets AS magic
 JOIN (
-    SELECT DISTINCT side, chain, token_address, timestamp, unnest([from_address, to_address]) AS address,
-        unnest([to_address, from_address]) AS neighbour
-    FROM links
-    WHERE in_window = ''
+    SELECT
+        linked.*,
+        coalesce(gone.cause, CASE WHEN relabelled.side <> linked.side THEN 'other labels' END) AS reason
+    FROM linked
+    SEMI JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
+        USING (side, chain, token_address, timestamp, neighbour)
+    LEFT JOIN missing_holders AS gone ON (gone.has, gone.chain, gone.token_address, gone.timestamp, gone.address)
+        = (linked.side, linked.chain, linked.token_address, linked.timestamp, neighbour)
+    LEFT JOIN relabelled ON (relabelled.chain, relabelled.address) = (linked.chain, neighbour)
 ) USING (side, chain, token_address, timestamp, address)
-SEMI JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
-    USING (side, chain, token_address, timestamp, neighbour)
-LEFT JOIN missing_holders AS gone ON (gone.has, gone.chain, gone.token_address, gone.timestamp, gone.address)
-    = (magic.side, magic.chain, magic.token_address, magic.timestamp, neighbour)
 WHERE magic.kind = 'magic'
 GROUP BY ALL;
 
--- The fewest links with which an address is a magic node: more than the rule's number if the map is full of them.
+-- The least strength of a magic node, and the last one of a full map by strength and address.
 CREATE TABLE weakest AS
 SELECT
-    side AS lacks, chain, token_address, timestamp,
-    coalesce(count(links) >= coalesce(any_value(magic_limit), 40), false) AS is_full,
-    CASE WHEN is_full THEN min(links) ELSE coalesce(any_value(magic_links), 2) END AS least
+    side AS lacks, chain, token_address, timestamp, 1000000000 * coalesce(any_value(magic_links), 2) AS least,
+    CASE WHEN count(strength) >= coalesce(any_value(magic_limit), 40) THEN max(row(-strength, address)) END AS last,
+    1000000000 * ((coalesce(-last[1], least) // 1000000000) + 1) AS more
 FROM drawn
 LEFT JOIN (SELECT * RENAME (has AS side) FROM strengths) USING (side, chain, token_address, timestamp)
 GROUP BY side, chain, token_address, timestamp;
 
+-- fits: the map of the side that lacks the magic node has room for one of its strength, of what is left of it, and of what
+-- is not too recent. place: its place on the other map. more: clearly stronger than the last one.
 CREATE TABLE missing_magic AS
+WITH ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY has, chain, token_address, timestamp ORDER BY strength DESC, address) AS place
+    FROM strengths
+)
 SELECT
     missing.*,
+    strength >= least AND coalesce(row(-strength, address) < last, true) AS fits,
+    remaining >= least AND coalesce(row(-remaining, address) < last, true) AS fits_left,
+    old >= least AND coalesce(row(-old, address) < last, true) AS fits_old,
     CASE
         WHEN NOT mine.use_magic_nodes AND its.use_magic_nodes THEN 'other limits'
+        WHEN fits AND NOT fits_left THEN ranked.cause
         WHEN relabelled.chain IS NOT NULL THEN 'other labels'
         WHEN degree >= mine.supernode_degree AND degree < its.supernode_degree THEN 'other thresholds'
-        WHEN links < mine.magic_links THEN 'other thresholds'
-        WHEN links_left < links AND (links_left < least OR is_full) THEN strengths.cause
-        WHEN is_full AND mine.magic_limit < its.magic_limit THEN 'other thresholds'
-        WHEN is_full AND links_left <= least THEN NULL
-        WHEN has_more_labels AND (state IS NULL OR links_left > least) THEN 'other labels'
+        WHEN strength < least OR (NOT fits AND place > mine.magic_limit) THEN 'other thresholds'
+        WHEN NOT fits THEN NULL
+        WHEN has_more_labels AND (state IS NULL OR has_more_transfers) THEN 'other labels'
         WHEN has_more_labels THEN NULL
-        WHEN mine.hypernode_transfers < its.hypernode_transfers AND (state IS NULL OR links_left > least)
+        WHEN mine.hypernode_transfers < its.hypernode_transfers AND (state IS NULL OR remaining >= more)
             THEN 'other thresholds'
-        ELSE state
+        WHEN NOT fits_old THEN state
+        ELSE coalesce(lasting, late)
     END AS cause
 FROM missing
 JOIN weakest USING (lacks, chain, token_address, timestamp)
-LEFT JOIN strengths USING (has, chain, token_address, timestamp, address)
+LEFT JOIN ranked USING (has, chain, token_address, timestamp, address)
 LEFT JOIN relabelled USING (chain, address)
 WHERE kind = 'magic';
 
--- Nodes that a side lacks. A full map lacks a magic node because it has others: their main cause is its cause.
+-- Nodes that a side lacks. A full map lacks a magic node because it has others, some of which are holders on the other
+-- map: their main cause is its cause.
 CREATE TABLE gone AS
 SELECT lacks, chain, token_address, timestamp, address, cause
 FROM missing_holders
 ANTI JOIN (SELECT * RENAME (side AS lacks) FROM wallets) USING (lacks, chain, token_address, timestamp, address)
 UNION ALL
-SELECT missing_magic.lacks, chain, token_address, timestamp, address, coalesce(missing_magic.cause, others.cause) AS cause
+SELECT
+    missing_magic.lacks, chain, token_address, timestamp, address,
+    coalesce(
+        missing_magic.cause, others.cause, state, CASE WHEN has_more_labels THEN 'other labels' END,
+        CASE WHEN mine.holder_limit <> its.holder_limit THEN 'other limits' END
+    ) AS cause
 FROM missing_magic
 LEFT JOIN (
-    SELECT has AS lacks, chain, token_address, timestamp, mode(cause) AS cause
-    FROM missing_magic
-    WHERE cause IS NOT NULL
+    SELECT lacks, chain, token_address, timestamp, mode(cause) AS cause
+    FROM (
+        SELECT has AS lacks, chain, token_address, timestamp, cause FROM missing_magic WHERE cause IS NOT NULL
+        UNION ALL
+        SELECT lacks, chain, token_address, timestamp, cause
+        FROM missing_holders
+        SEMI JOIN (SELECT * RENAME (side AS lacks) FROM wallets WHERE kind = 'magic')
+            USING (lacks, chain, token_address, timestamp, address)
+    )
     GROUP BY ALL
 ) AS others USING (lacks, chain, token_address, timestamp);
 
@@ -143,21 +188,22 @@ GROUP BY ALL;
 
 CREATE TABLE link_causes AS
 SELECT
-    link_pairs.*,
+    differing_links.*,
     CASE
-        WHEN lacks IS NULL AND is_late THEN 'lateness'
+        WHEN delays.is_late AND is_recent THEN 'lateness'
         WHEN lacks IS NULL AND transfers_a = transfers_b AND factor <> 0 THEN 'other decimals'
+        WHEN lacks IS NULL AND delays.is_late AND lacking.chain IS NULL THEN 'lateness'
         WHEN lacks IS NULL THEN CASE WHEN transfers_a <> transfers_b THEN 'transfers' ELSE 'unexplained' END
         WHEN one.address IS NOT NULL THEN one.cause
         WHEN other.address IS NOT NULL THEN other.cause
         WHEN in_window <> '' THEN windows.cause
         WHEN mine.supernode_degree < its.supernode_degree AND sender.degree >= mine.supernode_degree
             AND receiver.degree >= mine.supernode_degree THEN 'other thresholds'
-        WHEN state = 'lateness' OR lacking.chain IS NOT NULL THEN state
-        ELSE 'unexplained'
+        WHEN lacking.chain IS NOT NULL THEN lasting
+        ELSE coalesce(late, 'unexplained')
     END AS cause
-FROM link_pairs
-LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM scope GROUP BY ALL)
+FROM differing_links
+LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM factors GROUP BY ALL)
     USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
 LEFT JOIN sides USING (lacks, chain, token_address, timestamp)
@@ -169,8 +215,7 @@ LEFT JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent
 LEFT JOIN (SELECT * RENAME (side AS has, address AS from_address) FROM wallets) AS sender
     USING (has, chain, token_address, timestamp, from_address)
 LEFT JOIN (SELECT * RENAME (side AS has, address AS to_address) FROM wallets) AS receiver
-    USING (has, chain, token_address, timestamp, to_address)
-WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
+    USING (has, chain, token_address, timestamp, to_address);
 
 -- The cause of nearly all rows of a map.
 CREATE TABLE map_causes AS
@@ -180,7 +225,7 @@ FROM (
     UNION ALL SELECT chain, token_address, timestamp, cause FROM link_causes
     UNION ALL SELECT chain, token_address, timestamp, cause FROM holder_differences WHERE what = 'amount'
 )
-WHERE cause IS NOT NULL
+WHERE cause <> 'other decimals'
 GROUP BY chain, token_address, timestamp, cause
 QUALIFY count(*) >= 0.8 * sum(count(*)) OVER (PARTITION BY chain, token_address, timestamp);
 
@@ -217,13 +262,16 @@ single AS (
             = (clusters.chain, clusters.token_address, clusters.timestamp, clusters.holders)
 ),
 touched AS (
-    SELECT chain, token_address, timestamp, unnest([from_address, to_address]) AS address, cause
+    SELECT chain, token_address, timestamp, unnest([from_address, to_address]) AS address, cause, in_window <> '' AS is_weak
     FROM link_causes
+    WHERE lacks IS NOT NULL
     UNION ALL
-    SELECT chain, token_address, timestamp, address, cause FROM gone
+    SELECT chain, token_address, timestamp, address, cause, false FROM gone
 ),
 reasons AS (
-    SELECT side, chain, token_address, timestamp, cluster_id, mode(cause) AS cause
+    SELECT
+        side, chain, token_address, timestamp, cluster_id,
+        coalesce(mode(cause) FILTER (NOT is_weak), mode(cause)) AS cause
     FROM (SELECT *, unnest(members) AS address FROM single)
     JOIN touched USING (chain, token_address, timestamp, address)
     GROUP BY ALL
@@ -248,7 +296,7 @@ WITH reasons AS (
         UNION ALL SELECT chain, token_address, timestamp, 3, cause FROM missing_holders
         UNION ALL SELECT chain, token_address, timestamp, 4, cause FROM link_causes
     )
-    WHERE cause <> 'unexplained'
+    WHERE cause NOT IN ('unexplained', 'other decimals')
     GROUP BY chain, token_address, timestamp, place
     QUALIFY place = min(place) OVER (PARTITION BY chain, token_address, timestamp)
 )

@@ -69,7 +69,7 @@ SEMI JOIN (FROM ends WHERE side = 'b') USING (list, chain, token_address, timest
 CREATE TABLE links AS
 SELECT
     side, chain, token_address, timestamp, from_address, to_address, coalesce(transfer_chain, chain) AS sent_chain,
-    coalesce(transfer_token, token_address) AS sent_token, rel_type, time_node, last_date,
+    coalesce(transfer_token, token_address) AS sent_token, rel_type, time_node, epoch(first_date) AS first, epoch(last_date) AS last,
     CASE WHEN time_node IS NULL THEN '' ELSE CAST(first_date AS VARCHAR) END AS in_window,
     total_transfers AS transfers, coalesce(total_value_exact, CAST(total_value AS VARCHAR)) AS exact,
     CAST(exact AS DOUBLE) AS size
@@ -85,33 +85,95 @@ SELECT
     chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window,
     one.side AS in_a, other.side AS in_b, one.exact AS exact_a, other.exact AS exact_b,
     one.transfers AS transfers_a, other.transfers AS transfers_b, one.size AS size_a, other.size AS size_b,
-    coalesce(one.time_node, other.time_node) AS time_node, one.last_date <> other.last_date AS has_other_times,
+    coalesce(one.time_node, other.time_node) AS time_node,
+    one.first AS first_a, other.first AS first_b, one.last AS last_a, other.last AS last_b,
     CASE WHEN other.side IS NULL THEN 'b' WHEN one.side IS NULL THEN 'a' END AS lacks
 FROM one
 FULL JOIN other
     USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
 
--- Whether a side's rows are those of another instant. Then its list is the other side's of that instant, or amounts that
--- differ are equal at the next instant, while the difference that a missing transfer makes stays. Or most relationships
--- on the chain have the same transfers at other times.
-CREATE TABLE delays AS
-WITH steps AS (
+-- How far each side's links reach (a_until, b_until: unix seconds by the clock of a, over links that both have), and the
+-- seconds by which b's clock differs (shift), if most links of the chain with the same transfers have other times.
+CREATE TABLE reach AS
+SELECT chain, token_address, timestamp, any_value(shift) AS shift, max(last_a) AS a_until, max(last_b - shift) AS b_until
+FROM link_pairs
+JOIN (
+    SELECT chain, CASE WHEN count_if(last_a <> last_b) > count(*) / 2 THEN mode(last_b - last_a) ELSE 0 END AS shift
+    FROM link_pairs
+    WHERE transfers_a = transfers_b
+    GROUP BY chain
+) USING (chain)
+WHERE lacks IS NULL
+GROUP BY ALL;
+
+-- Differing links. is_recent: the side that is behind can't have the transfers, as it reaches less far.
+CREATE TABLE differing_links AS
+SELECT
+    link_pairs.*, coalesce(
+        CASE lacks
+            WHEN 'a' THEN first_b - shift > a_until
+            WHEN 'b' THEN first_a > b_until
+            ELSE last_a > b_until OR last_b - shift > a_until
+        END,
+        false
+    ) AS is_recent
+FROM link_pairs
+LEFT JOIN reach USING (chain, token_address, timestamp)
+WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
+
+-- The power of ten between most amounts of a list; 0 if most are equal. is_supply: all shares differ by one factor.
+-- has_lasting_supply: supplies differ, as much as at the instant before or at the next one.
+CREATE TABLE factors AS
+SELECT
+    * EXCLUDE (supply),
+    supply <> 1 AND (lag(supply) OVER later = supply OR lead(supply) OVER later = supply) AS has_lasting_supply
+FROM (
     SELECT
-        chain, token_address, timestamp, has_other_amount,
-        lead(has_other_amount) OVER later AS differs_next, size_a - size_b AS gap, lead(gap) OVER later AS next_gap,
-        (lag(exact_a) OVER later = exact_a AND exact_a = lead(exact_a) OVER later)
-            OR (lag(exact_b) OVER later = exact_b AND exact_b = lead(exact_b) OVER later) AS is_constant
+        list, chain, token_address, timestamp,
+        CASE WHEN count_if(is_common) > 2 THEN mode(ratio) FILTER (is_common) ELSE 0 END AS factor,
+        coalesce(max(share_a / nullif(share_b, 0)) - min(share_a / nullif(share_b, 0)) < 1e-5, false) AS is_supply,
+        mode(round(share_a / nullif(share_b, 0), 9)) AS supply
     FROM pairs
-    WHERE is_common
-    WINDOW later AS (PARTITION BY list, chain, token_address, address ORDER BY timestamp)
-),
-counted AS (
+    GROUP BY ALL
+)
+WINDOW later AS (PARTITION BY list, chain, token_address ORDER BY timestamp);
+
+-- Amounts by address and instant. gap: their difference, where an address that one list lacks has nothing. is_same: the
+-- amount changed since the instant before by less than a hundredth of the gap. is_kept: it does so until the next instant.
+CREATE TABLE gaps AS
+WITH numbered AS (
     SELECT
-        chain, token_address, timestamp,
-        count_if(has_other_amount AND NOT differs_next AND NOT is_constant) AS healed,
-        count_if(has_other_amount AND (is_constant OR abs(gap - next_gap) <= 1e-9 * abs(gap))) AS lasting
-    FROM steps
-    RIGHT JOIN (SELECT DISTINCT chain, token_address, timestamp FROM pairs) USING (chain, token_address, timestamp)
+        pairs.*, factor, is_supply, has_lasting_supply,
+        coalesce(size_a, 0) AS held_a, coalesce(size_b, 0) * pow(10, factor) AS held_b,
+        dense_rank() OVER (PARTITION BY list, chain, token_address ORDER BY timestamp) AS place,
+        CASE
+            WHEN exact_a = exact_b OR (factor <> 0 AND ratio = factor) THEN 0
+            ELSE held_a - held_b
+        END AS gap
+    FROM pairs
+    JOIN factors USING (list, chain, token_address, timestamp)
+)
+SELECT
+    one.*, coalesce(earlier.gap, 0) AS last_gap, coalesce(later.gap, 0) AS next_gap, one.place < places AS has_next,
+    one.place > 1 AND abs(one.held_a - coalesce(earlier.held_a, 0)) <= abs(one.gap) / 100 AS is_same_a,
+    one.place > 1 AND abs(one.held_b - coalesce(earlier.held_b, 0)) <= abs(one.gap) / 100 AS is_same_b,
+    has_next AND abs(one.held_a - coalesce(later.held_a, 0)) <= abs(one.gap) / 100 AS is_kept_a,
+    has_next AND abs(one.held_b - coalesce(later.held_b, 0)) <= abs(one.gap) / 100 AS is_kept_b
+FROM numbered AS one
+JOIN (SELECT list, chain, token_address, max(place) AS places FROM numbered GROUP BY ALL) USING (list, chain, token_address)
+LEFT JOIN (SELECT * REPLACE (place + 1 AS place) FROM numbered) AS earlier USING (list, chain, token_address, address, place)
+LEFT JOIN (SELECT * REPLACE (place - 1 AS place) FROM numbered) AS later USING (list, chain, token_address, address, place);
+
+-- Instants at which a side is behind, and the side that is ahead (null if no link shows it). A side is behind if the
+-- other one has links that reach further, if its list is the other side's of an earlier instant, if most relationships
+-- of the chain have other times, or if amounts that differ are equal at the next instant, while the difference that a
+-- missing transfer makes stays.
+CREATE TABLE delays AS
+WITH counted AS (
+    SELECT
+        chain, token_address, timestamp, count_if(is_common AND gap <> 0 AND has_next AND next_gap = 0 AND NOT is_still) AS healed,
+        count_if(is_common AND gap <> 0 AND (is_still OR (has_next AND abs(gap - next_gap) <= 1e-9 * abs(gap)))) AS lasting
+    FROM (SELECT *, (is_same_a AND is_kept_a) OR (is_same_b AND is_kept_b) AS is_still FROM gaps)
     GROUP BY ALL
 ),
 shifted AS (
@@ -122,34 +184,25 @@ shifted AS (
         AND earlier.token_address = one.token_address AND earlier.timestamp < one.timestamp
         AND earlier.content = other.content
     WHERE other.side <> one.side AND other.content <> one.content
+),
+reached AS (
+    SELECT
+        chain, token_address, timestamp, shift, count_if(lacks IS NULL AND is_recent) AS recent, CASE WHEN a_until > b_until THEN 'a' WHEN a_until < b_until THEN 'b' END AS ahead
+    FROM reach
+    LEFT JOIN differing_links USING (chain, token_address, timestamp)
+    GROUP BY ALL
 )
 SELECT
-    chain, token_address, timestamp,
-    shifted.chain IS NOT NULL OR other_times.chain IS NOT NULL OR (healed > 2 AND healed > 9 * lasting) OR CASE
-        WHEN sum(healed + lasting) OVER token > 4 THEN sum(healed) OVER token > sum(lasting) OVER token
-        ELSE sum(healed) OVER chain > sum(lasting) OVER chain
-    END AS is_late
+    chain, token_address, timestamp, CASE WHEN sum(recent) OVER token > 2 THEN mode(ahead) OVER token END AS ahead,
+    shifted.chain IS NOT NULL OR coalesce(shift, 0) <> 0 OR coalesce(sum(recent) OVER token > 2, false)
+        OR (healed > 2 AND healed > 9 * lasting) OR CASE
+            WHEN sum(healed + lasting) OVER token > 4 THEN sum(healed) OVER token > sum(lasting) OVER token
+            ELSE sum(healed) OVER chain > sum(lasting) OVER chain
+        END AS is_late
 FROM counted
 LEFT JOIN shifted USING (chain, token_address, timestamp)
-LEFT JOIN (
-    SELECT chain
-    FROM link_pairs
-    WHERE transfers_a = transfers_b AND size_a = size_b
-    GROUP BY chain
-    HAVING count_if(has_other_times) > count(*) / 2
-) AS other_times USING (chain)
+LEFT JOIN reached USING (chain, token_address, timestamp)
 WINDOW token AS (PARTITION BY chain, token_address), chain AS (PARTITION BY chain);
-
--- Instants of lists that both homes have. factor: the power of ten between most amounts; 0 if most are equal. is_supply:
--- all shares differ by one factor.
-CREATE TABLE scope AS
-SELECT
-    list, chain, token_address, timestamp, coalesce(bool_or(is_late), false) AS is_late,
-    CASE WHEN count_if(is_common) > 2 THEN mode(ratio) FILTER (is_common) ELSE 0 END AS factor,
-    coalesce(max(share_a / nullif(share_b, 0)) - min(share_a / nullif(share_b, 0)) < 1e-5, false) AS is_supply
-FROM pairs
-LEFT JOIN delays USING (chain, token_address, timestamp)
-GROUP BY ALL;
 
 -- Kinds of addresses, as far as a home knows them, over all tokens and instants of a chain.
 CREATE TABLE kinds AS
@@ -169,6 +222,49 @@ JOIN kinds AS other USING (chain, address)
 WHERE one.side = 'a' AND other.side = 'b'
     AND (one.cex, one.dex, one.contract) IS DISTINCT FROM (other.cex, other.dex, other.contract);
 
+-- Lists, and whether each differing amount or supply is that of another instant (is_delayed). It is not if the side that
+-- is ahead has the same amount at the instant before, as the other side then had the time to have it too; or if it has the
+-- same amount at the next instant, and the difference stays; or if the difference is that of the instant before or after
+-- (one item may be another one); or if a link of the address differs that is not recent.
+CREATE TABLE scope AS
+WITH shared AS (
+    SELECT chain, token_address, timestamp, address
+    FROM gaps
+    ANTI JOIN relabelled USING (chain, address)
+    WHERE list = 'map' AND is_common
+),
+linked AS (
+    SELECT chain, token_address, timestamp, address, bool_and(is_recent) AS is_recent
+    FROM (
+        SELECT links.*, unnest([from_address, to_address]) AS address
+        FROM differing_links AS links
+        LEFT JOIN shared AS sender ON sender.address = from_address AND (sender.chain, sender.token_address, sender.timestamp)
+            = (links.chain, links.token_address, links.timestamp)
+        LEFT JOIN shared AS receiver ON receiver.address = to_address
+            AND (receiver.chain, receiver.token_address, receiver.timestamp)
+                = (links.chain, links.token_address, links.timestamp)
+        WHERE in_window = '' AND sent_chain = links.chain AND sent_token = links.token_address
+            AND (
+                is_recent OR transfers_a <> transfers_b
+                OR (lacks IS NOT NULL AND sender.chain IS NOT NULL AND receiver.chain IS NOT NULL)
+            )
+    )
+    GROUP BY ALL
+),
+lasting AS (
+    SELECT
+        gaps.*, is_late, linked.is_recent, NOT linked.is_recent OR gap IN (last_gap, next_gap) AND abs(gap) <> 1
+            OR CASE ahead WHEN 'a' THEN is_same_a WHEN 'b' THEN is_same_b ELSE is_same_a AND is_same_b END
+            OR (abs(next_gap - gap) < abs(gap) / 2 AND CASE ahead WHEN 'a' THEN is_kept_a WHEN 'b' THEN is_kept_b ELSE is_kept_a AND is_kept_b END)
+            AS is_lasting
+    FROM gaps
+    JOIN delays USING (chain, token_address, timestamp)
+    LEFT JOIN linked USING (chain, token_address, timestamp, address)
+)
+SELECT *, is_late AND gap <> 0 AND NOT coalesce(bool_or(is_lasting AND gap <> 0) OVER since, false) AS is_delayed
+FROM lasting
+WINDOW since AS (PARTITION BY list, chain, token_address, address ORDER BY timestamp);
+
 -- Tokens of which a side lacks transfers: amounts differ, or the transfers of relationships. With amounts and with
 -- missing relationships, numbers of counterparties must differ too: for amounts on the same chain, if they are known and
 -- more than two amounts differ. What is late, and amounts that differ by one factor, are no evidence.
@@ -182,19 +278,18 @@ evidence AS (
     SELECT
         chain, token_address, degree_a IS DISTINCT FROM degree_b AS is_proof,
         degree_a IS NOT NULL AND degree_b IS NOT NULL AS is_known
-    FROM pairs
-    JOIN scope USING (list, chain, token_address, timestamp)
-    WHERE has_other_amount AND NOT is_late AND (factor = 0 OR ratio <> factor)
+    FROM scope
+    WHERE is_common AND gap <> 0 AND NOT is_delayed
     UNION ALL
     SELECT sent_chain, sent_token, true, true
-    FROM link_pairs
+    FROM differing_links AS links
     LEFT JOIN delays USING (chain, token_address, timestamp)
     LEFT JOIN degrees AS sender ON sender.address = from_address AND (sender.chain, sender.token_address, sender.timestamp)
-        = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp)
+        = (links.chain, links.token_address, links.timestamp)
     LEFT JOIN degrees AS receiver ON receiver.address = to_address
         AND (receiver.chain, receiver.token_address, receiver.timestamp)
-            = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp)
-    WHERE in_window = '' AND is_late IS DISTINCT FROM true
+            = (links.chain, links.token_address, links.timestamp)
+    WHERE in_window = '' AND NOT coalesce(is_late AND (is_recent OR ahead IS NULL), false)
         AND (transfers_a <> transfers_b OR (lacks IS NOT NULL AND sender.is_other AND receiver.is_other))
 )
 SELECT DISTINCT chain, token_address

@@ -7,6 +7,7 @@ addresses.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ CHAIN_ID_FORM = "at most 64 letters, digits, '_', '-' and, after the first, '.'"
 """Description of ``CHAIN_ID_PATTERN`` for errors. Each chain id is safe as a part of a path."""
 _CHAIN_ID = re.compile(CHAIN_ID_PATTERN)
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
+_COIN_TYPE = re.compile(r"(0[xX][0-9a-fA-F]{1,64})((?:::[!-~]+)?)")
+_SPECIAL_ADDRESS = 0x10
+_TICKER_BYTES = (4, 5)
+_SPACERS = re.compile("[\u2022\u00b7\u2219\u2027]")
 _SHORTEST_ADDRESS = 26
 """Fewest characters of an address. A shorter text is the symbol of a coin."""
 Family = Literal["evm", "solana", "tron", "ton"]
@@ -189,6 +194,35 @@ def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
     return [when for when in instants if first_day is None or when.date() >= first_day]
 
 
+ADDRESSES_OF_64_DIGITS = frozenset({"starknet", "sui", "aptos", "movement", "iota", "starknet-sepolia"})
+"""Chains whose addresses are numbers of up to 64 hexadecimal digits, with or without leading zeros."""
+BITCOINS = frozenset({"bitcoin", "btc", "bitcoin-testnet", "litecoin", "fractal-bitcoin", "dogecoin"})
+"""Chains of Bitcoin's kind, with bech32 addresses, BRC-20 tickers and runes."""
+
+
+def one_spelling(chain: str, text: str) -> str:
+    """Return an address or token in the one spelling of its chain, without checking it.
+
+    - Hexadecimal (EVM) is in lower case. Addresses of Solana, TRON and TON are unchanged.
+    - Addresses of 64 digits are in lower case, with all 64 digits, or as short as possible below 0x10. The name of a
+      coin type follows unchanged (``0x2::sui::SUI``). 0 is ``ZERO_ADDRESS``.
+    - Bech32 is in lower case. A BRC-20 ticker is in lower case, and a rune's name without its bullets.
+    """
+    if chain in ADDRESSES_OF_64_DIGITS and (match := _COIN_TYPE.fullmatch(text)):
+        number = int(match[1], 16)
+        if not number and not match[2]:
+            return ZERO_ADDRESS
+        return (f"0x{number:x}" if number < _SPECIAL_ADDRESS else f"0x{number:064x}") + match[2]
+    if chain in BITCOINS:
+        bare = _SPACERS.sub("", text)
+        is_case_free = _BECH32.fullmatch(text) or (bare == text and len(text.encode()) in _TICKER_BYTES)
+        return text.lower() if is_case_free else bare.upper() if bare != text else text
+    return normalise_address(text)
+
+
+_BECH32 = re.compile(r"(?:bc|tb|bcrt|ltc|tltc)1[0-9a-z]{20,90}|(?:BC|TB|BCRT|LTC|TLTC)1[0-9A-Z]{20,90}")
+
+
 def family_of(chain: str | None) -> Family | None:
     """Return the family of a chain, or None for a chain that is not in ``KNOWN_CHAINS``."""
     known_chain = KNOWN_CHAINS.get(chain or "")
@@ -234,6 +268,15 @@ def chain_typed(text: str | None) -> str | None:
     if not is_chain_id(text):
         raise ValueError(f"{text!r} is not a chain id; use {CHAIN_ID_FORM}")
     return text
+
+
+def chain_meant(text: str) -> str | None:
+    """Return the id of the known chain that a text names or nearly names (``etherem``); None if there is none."""
+    chain_id = chain_named(text)
+    if chain_id in KNOWN_CHAINS:
+        return chain_id
+    near = difflib.get_close_matches(text.strip().lower(), _ALIASES, n=1, cutoff=0.75)
+    return _ALIASES[near[0]] if near else None
 
 
 def is_chain_id(text: str) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS, Family, family_of, normalise_address
+from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS, Family, family_of, one_spelling
 from holderlake.core.contract.chains.keccak import keccak256
 
 MAX_LENGTH: Final = 128
@@ -59,7 +59,7 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     - Solana: base58 of 32 bytes.
     - TRON: base58 with checksum, or hexadecimal. Stored in base58.
     - TON: the raw form and all friendly forms. Stored in the bounceable form ``EQ…``, with its checksum.
-    - Other chains: at most 128 visible ASCII characters, without %.
+    - Other chains: at most 128 visible ASCII characters, without %, in the spelling of ``one_spelling``.
 
     The zero addresses of TRON and TON become ``ZERO_ADDRESS``, from which tokens are minted.
     """
@@ -70,7 +70,7 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     if plain == ZERO_ADDRESS:
         return ZERO_ADDRESS
     if family is None:
-        return _any(f"0x{plain.hex()}" if isinstance(plain, bytes) else plain)
+        return _any(chain or "", f"0x{plain.hex()}" if isinstance(plain, bytes) else plain)
     address = _PARSERS[family](plain)
     if address is None:
         raise ValueError(f"{shown(text)} is not an address of chain {chain} ({_FORMS[family]}){_hint(plain, family)}")
@@ -103,8 +103,10 @@ def parse_unplaced_address(text: str) -> str:
     ``ValueError`` if the text cannot be an address.
     """
     plain = _unquoted(text)
-    if _HEX.fullmatch(plain) and not plain.isdecimal():
-        return parse_address("eth", plain)
+    digits = _digits(plain)
+    if digits and not plain.isdecimal():
+        is_long = len(digits) > 40 and not digits.startswith("0" * (len(digits) - 40))
+        return parse_address("sui" if is_long and len(digits) <= 64 else "eth", f"0x{digits}" if is_long else plain)
     return _ton(plain) or parse_address(None, plain)
 
 
@@ -277,12 +279,15 @@ def _ton_body(plain: str | bytes) -> bytes | None:
     return plain[1:34] if is_main and _crc16(plain[:34]) == plain[34:] else None
 
 
-def _any(text: str) -> str:
-    if len(text) > MAX_LENGTH or not _PLAIN.fullmatch(text):
+def _any(chain: str, text: str) -> str:
+    spelt = one_spelling(chain, f"0x{text[2:]}" if _BYTEA.fullmatch(text) else text)
+    odd = next((letter for letter in spelt if not _PLAIN.fullmatch(letter)), None)
+    if len(spelt) > MAX_LENGTH or odd is not None:
+        has = f"; it has {odd!r}" if odd else f"; it has {len(spelt):,}"
         raise ValueError(
-            f"{shown(text)} is not an address: give at most {MAX_LENGTH} characters without white space and %"
+            f"{shown(text)} is not an address: give at most {MAX_LENGTH} visible letters of ASCII, no %{has}"
         )
-    return normalise_address(f"0x{text[2:]}" if _BYTEA.fullmatch(text) else text)
+    return spelt
 
 
 def _hint(plain: str | bytes, family: Family) -> str:

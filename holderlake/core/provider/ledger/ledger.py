@@ -9,20 +9,20 @@ process, so that no other process pays for the same one. Amounts are hundredths 
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, cast
+
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, text, update
 
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded
-from holderlake.core.provider.ledger import statements
 from holderlake.core.provider.ledger.entries import (
     MOST_CREDITS,
     Claimed,
@@ -35,15 +35,46 @@ from holderlake.core.provider.ledger.entries import (
     Settle,
 )
 from holderlake.core.provider.ledger.reports import Ceiling, Problem, ReportRow, Restored, Totals, Unsettled
+from holderlake.core.provider.ledger.statements import (
+    ACCOUNT,
+    BALANCE,
+    BALANCE_ORDER,
+    DAYS,
+    ENTRIES,
+    FIRST_BALANCES,
+    FORMAT,
+    HOMES,
+    IS_RESERVED,
+    RATE_QUEUE,
+    RUNS,
+    SPENDING,
+    TABLES,
+    WRONG_SUM,
+    cost_of,
+    count_of,
+)
 from holderlake.core.storage.owners import Owner
-from holderlake.core.storage.state import StateConnection, Where, inserted, open_state, unix_now
+from holderlake.core.storage.state import Row, StateConnection, Where, inserted, open_state, put, unix_now
 
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
 _LATE_ANSWERS: Final = 512
 """Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
-_ROWS: Final = 5_000
-"""Calls of another home that one statement adds."""
-_GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
+_ENTRY: Final = ENTRIES.c
+_NEWEST: Final = select(func.coalesce(func.max(_ENTRY.id), 0))
+_RUN_COST: Final = select(RUNS.c.cost).where(RUNS.c.name == bindparam("name"))
+_DAY_COST: Final = select(DAYS.c.cost).where(DAYS.c.name == bindparam("name"))
+_COST_SINCE: Final = select(func.sum(DAYS.c.cost)).where(DAYS.c.name >= bindparam("day"))
+_MARK_BROKEN: Final = (
+    update(ENTRIES).where(_ENTRY.id == bindparam("entry"), IS_RESERVED).values(answer=None, owner=None)
+)
+_CLOSE: Final = update(ENTRIES).where(_ENTRY.id == bindparam("entry")).values(answer=None, owner=None)
+"""Statements that also set the columns of their parameters."""
+_GROUPS: Final[dict[str, ColumnElement[Any]]] = {
+    "endpoint": _ENTRY.endpoint,
+    "day": _ENTRY.day,
+    "run": _ENTRY.run_id,
+    "token": func.coalesce(_ENTRY.subject, ""),
+}
 
 
 class CreditLedger:
@@ -70,10 +101,8 @@ class CreditLedger:
         self._renewal_day = renewal_day
         self._now = now
         place = Path(location) if isinstance(location, str) else location
-        schema = statements.SCHEMAS["sqlite" if isinstance(place, Path) else "postgresql"]
         # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
-        self._db = open_state(place, schema, "FULL", _REMEDY, statements.FORMAT)
-        self._batches = statements.BATCHES[self._db.kind]
+        self._db = open_state(place, TABLES, "FULL", _REMEDY, FORMAT)
         self._owner = Owner(self._db, place)
 
     def __str__(self) -> str:
@@ -81,7 +110,7 @@ class CreditLedger:
 
     def newest_day(self) -> str | None:
         """Return the day (YYYY-MM-DD) of the newest entry; None in an empty ledger."""
-        ((day,),) = self._db.rows("SELECT max(day) FROM entries")
+        ((day,),) = self._db.rows(select(func.max(_ENTRY.day)))
         return None if day is None else str(day)
 
     def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None, *, once: bool = False) -> bool:
@@ -90,36 +119,39 @@ class CreditLedger:
         ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
         changed since, or, with ``once``, if the run has calls already.
         """
-        rows = [(run_id, entry.endpoint, entry.subject, entry.day.isoformat(), entry.cost) for entry in entries]
+        rows = [
+            _row(run_id, entry.endpoint, entry.subject, entry.day, entry.cost) | {"state": "settled"}
+            for entry in entries
+        ]
 
         def add(db: StateConnection) -> bool:
-            if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
+            if not rows or db.scalar(select(func.max(_ENTRY.day))) != newest_day:
                 return False
-            if once and db.execute("SELECT 1 FROM runs WHERE name = ?", (run_id,)).fetchone():
+            if once and db.scalar(select(RUNS.c.name).where(RUNS.c.name == run_id)):
                 return False
-            db.execute(self._batches.restore, (json.dumps(rows),))
+            inserted(db, ENTRIES, rows)
             return True
 
         return self._db.run(add)
 
     def knows_home(self, name: str) -> bool:
         """Return whether ``add_home`` has added the calls of the home ``name``."""
-        return bool(self._db.rows("SELECT 1 FROM homes WHERE name = ?", (name,)))
+        return bool(self._db.rows(select(HOMES).where(HOMES.c.name == name)))
 
-    def add_home(self, name: str, calls: Sequence[Sequence[str | int | None]]) -> bool:
+    def add_home(self, name: str, calls: Sequence[Row]) -> bool:
         """Add all calls of another home and return True; return False if they were added before.
 
-        ``calls`` are rows (run, endpoint, subject, day, state, cost, problem, expected cost). The comparison of the
-        ledger's charges with the decrease of the provider's balance starts again.
+        ``calls`` are rows of ``ENTRIES`` without ids and claims. The comparison of the ledger's charges with the
+        decrease of the provider's balance starts again.
         """
 
         def add(db: StateConnection) -> bool:
-            if db.execute("INSERT INTO homes VALUES (?) ON CONFLICT DO NOTHING", (name,)).rowcount == 0:
+            if db.scalar(select(HOMES).where(HOMES.c.name == name)):
                 return False
-            for start in range(0, len(calls), _ROWS):
-                db.execute(self._batches.copy, (json.dumps(calls[start : start + _ROWS]),))
-            db.execute("DELETE FROM first_balances")
-            db.execute("DELETE FROM balance_order")
+            db.execute(insert(HOMES), {"name": name})
+            inserted(db, ENTRIES, calls)
+            db.execute(delete(FIRST_BALANCES))
+            db.execute(delete(BALANCE_ORDER))
             return True
 
         return self._db.run(add)
@@ -154,11 +186,14 @@ class CreditLedger:
         }
         reserving = {place: operation for place, operation in enumerate(operations) if isinstance(operation, Reserve)}
         broken_entries = [
-            (operation.problem, operation.entry) for operation in operations if isinstance(operation, MarkBroken)
+            {"entry": operation.entry, "problem": operation.problem}
+            for operation in operations
+            if isinstance(operation, MarkBroken)
         ]
         pause = max((operation.seconds for operation in operations if isinstance(operation, Pause)), default=0.0)
         results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
-        db.executemany(statements.MARK_BROKEN, broken_entries)
+        if broken_entries:
+            db.execute(_MARK_BROKEN, broken_entries)
         if closing or broken_entries:
             for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                 results[place] = error
@@ -170,10 +205,10 @@ class CreditLedger:
         return results
 
     def _close(self, db: StateConnection, closing: Sequence[Settle | Release]) -> list[ValueError | None]:
-        entry_ids = json.dumps([(operation.entry,) for operation in closing])
-        still = {entry for (entry,) in db.execute(self._batches.still_reserved, (entry_ids,)).fetchall()}
+        entry_ids = [operation.entry for operation in closing]
+        still = {*db.scalars(select(_ENTRY.id).where(IS_RESERVED, _ENTRY.id.in_(entry_ids)))}
         errors: list[ValueError | None] = []
-        closed: list[tuple[int, str, int, str | None]] = []
+        closed: list[Row] = []
         balances: list[tuple[int, int]] = []
         for operation in closing:
             if operation.entry not in still:
@@ -191,18 +226,18 @@ class CreditLedger:
             errors.append(None)
             still.remove(operation.entry)
             if isinstance(operation, Release):
-                closed.append((operation.entry, "released", 0, None))
+                closed.append({"entry": operation.entry, "state": "released", "cost": 0, "problem": None})
             else:
-                closed.append((operation.entry, "settled", operation.cost, operation.problem))
+                charged = {"cost": operation.cost, "problem": operation.problem}
+                closed.append({"entry": operation.entry, "state": "settled", **charged})
                 if operation.credits_remaining is not None and abs(operation.credits_remaining) <= MOST_CREDITS:
                     balances.append((operation.credits_remaining, operation.entry))
-        db.execute(self._batches.close, (json.dumps(closed),))
-        stored_order = db.execute(
-            "SELECT newest, closed, alone, period, credits, settled FROM balance_order"
-        ).fetchone()
-        order = BalanceOrder(*stored_order) if stored_order else BalanceOrder()
-        newest = int(db.execute("SELECT coalesce(max(id), 0) FROM entries").fetchall()[0][0])
-        db.execute(statements.SET_CLOSED, (newest,))
+        if closed:
+            db.execute(_CLOSE, closed)
+        stored_order = db.execute(select(BALANCE_ORDER)).first()
+        order = BalanceOrder(*stored_order[1:]) if stored_order else BalanceOrder()
+        newest = db.scalar(_NEWEST) or 0
+        put(db, BALANCE_ORDER, {"closed": newest})
         if balances:
             lowest, entry = min(balances)
             self._note_balance(db, lowest, entry, newest, order)
@@ -212,16 +247,16 @@ class CreditLedger:
         """Record which API key is charged. After a change, the comparison with the provider's balance starts again."""
 
         def use(db: StateConnection) -> None:
-            salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
+            stored_account = db.execute(select(ACCOUNT.c.salt, ACCOUNT.c.mark)).first()
+            salt, mark = stored_account or (secrets.token_hex(16), None)
             key_mark = hashlib.blake2b(
                 f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8
             ).hexdigest()
             if mark not in (None, key_mark):
-                db.execute("DELETE FROM first_balances")
-                db.execute("DELETE FROM balance")
-                db.execute("DELETE FROM balance_order")
+                for table in (FIRST_BALANCES, BALANCE, BALANCE_ORDER):
+                    db.execute(delete(table))
             if mark != key_mark:
-                db.execute(statements.SET_ACCOUNT, (salt, key_mark))
+                put(db, ACCOUNT, {"salt": salt, "mark": key_mark})
 
         self._db.run(use)
 
@@ -234,17 +269,17 @@ class CreditLedger:
         calls that were open at once, the lowest balance is the latest.
         """
         now = self._now()
-        stored_balance = db.execute("SELECT credits FROM balance").fetchone()
+        stored_balance = db.scalar(select(BALANCE.c.credits))
         start = self._period(now.date())[0].isoformat()
-        first_balance = db.execute("SELECT credits, settled FROM first_balances WHERE period = ?", (start,)).fetchone()
-        is_more = stored_balance is not None and credits_remaining > stored_balance[0]
+        first_balance = _first_balance(db, start)
+        is_more = stored_balance is not None and credits_remaining > stored_balance
         if first_balance is None or (is_more and _was_raised(db, start, sum(first_balance), credits_remaining)):
             settled, _ = _spent_since(db, start)
-            db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
+            put(db, FIRST_BALANCES, {"period": start, "credits": credits_remaining, "settled": settled})
         elif is_more and entry <= order.newest:
             return  # an answer that was overtaken by a later one
-        db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
-        db.execute(statements.SET_NEWEST, (newest,))
+        put(db, BALANCE, {"credits": credits_remaining, "at": now.isoformat()})
+        put(db, BALANCE_ORDER, {"newest": newest})
         if entry == newest and entry > order.closed and not _is_any_open(db):
             self._note_exact_balance(db, credits_remaining, entry, start, order)
 
@@ -256,13 +291,15 @@ class CreditLedger:
         If the balance fell since the last such call by exactly the settled charges, release the calls in between whose
         connection was reset before an answer: they were not charged.
         """
-        reserved = _used(db, "entries WHERE state = 'reserved' AND day >= ?", start)
-        settled = _used(db, "days WHERE name >= ?", start) - reserved
+        reserved = _sum(db, _ENTRY.cost, IS_RESERVED, _ENTRY.day >= start)
+        settled = _cost_since(db, start) - reserved
         if order.period == start and order.credits is not None and order.settled is not None:
             is_explained = order.credits - credits_remaining == settled - order.settled
             if is_explained:
-                db.execute(statements.RELEASE_RESETS, (order.alone, entry))
-        db.execute(statements.SET_ALONE, (entry, start, credits_remaining, settled))
+                resets = IS_RESERVED, _ENTRY.problem == "reset", _ENTRY.id > order.alone, _ENTRY.id < entry
+                db.execute(update(ENTRIES).where(*resets).values(state="released", cost=0))
+        alone = {"alone": entry, "period": start, "credits": credits_remaining, "settled": settled}
+        put(db, BALANCE_ORDER, alone)
 
     def _reserve(
         self, db: StateConnection, reserving: Sequence[Reserve]
@@ -294,25 +331,23 @@ class CreditLedger:
 
     def _add(self, db: StateConnection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
         rows = [
-            (
-                *(call.run_id, call.endpoint, call.subject, today.isoformat(), call.cost),
-                *(call.answer, self._owner.name if call.answer else None),
-            )
+            _row(call.run_id, call.endpoint, call.subject, today, call.cost)
+            | {"state": "reserved", "answer": call.answer, "owner": self._owner.name if call.answer else None}
             for call in fitting
         ]
-        entries = inserted(db, self._batches.add, (json.dumps(rows),))
-        return map(Reservation, entries, self._waits(db, [call.rate_per_minute for call in fitting]))
+        waits = self._waits(db, [call.rate_per_minute for call in fitting])
+        return map(Reservation, inserted(db, ENTRIES, rows), waits)
 
     def _claimed(self, db: StateConnection, answers: Sequence[str]) -> set[str | None]:
         """Return those of ``answers`` that open calls of running processes claim. End the claims of other processes."""
         if not answers:
             return set()
-        for owner in self._owner.join(db):
-            db.execute(statements.END_CLAIMS, (owner,))
-        claims = db.execute(self._batches.claimed, (json.dumps([(answer,) for answer in answers]),)).fetchall()
+        _end_claims(db, self._owner.join(db))
+        claims = db.execute(
+            select(_ENTRY.answer, _ENTRY.owner).where(_ENTRY.answer.is_not(None), _ENTRY.answer.in_(answers))
+        ).all()
         ended = self._owner.ended(db, {owner for _, owner in claims})
-        for owner in ended:
-            db.execute(statements.END_CLAIMS, (owner,))
+        _end_claims(db, ended)
         return {answer for answer, owner in claims if owner not in ended}
 
     def _waits(self, db: StateConnection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
@@ -321,14 +356,15 @@ class CreditLedger:
         The calls of all processes queue; the queue's end is stored. Calls with a rate wait at least ``pause`` seconds.
         """
         now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
-        updated_at, free_at = db.execute("SELECT asked_at, free_at FROM rate_queue").fetchone() or (now, now)
+        queue = db.execute(select(RATE_QUEUE.c.asked_at, RATE_QUEUE.c.free_at)).first()
+        updated_at, free_at = queue or (now, now)
         # If the clock was set back, the queue starts again.
         free_at = max(now + pause, free_at if updated_at <= now else now)
         waits = []
         for rate in rates_per_minute:
             waits.append(free_at - now if rate else 0.0)
             free_at += 60 / rate if rate else 0.0
-        db.execute(statements.SET_QUEUE, (now, free_at))
+        put(db, RATE_QUEUE, {"asked_at": now, "free_at": free_at})
         return waits
 
     def totals(self, run_id: str | None = None) -> Totals:
@@ -339,10 +375,8 @@ class CreditLedger:
         today = self._now().date()
         start, renewal = self._period(today)
         spent, reserved = _spent_since(db, start.isoformat())
-        balance, at = db.execute("SELECT credits, at FROM balance").fetchone() or (None, None)
-        first_balance = db.execute(
-            "SELECT credits, settled FROM first_balances WHERE period = ?", (start.isoformat(),)
-        ).fetchone()
+        balance, at = db.execute(select(BALANCE.c.credits, BALANCE.c.at)).first() or (None, None)
+        first_balance = _first_balance(db, start.isoformat())
         ceilings = tuple(self._ceilings(db, today, run_id))
         charged, ledger_cost = (
             (first_balance[0] - balance, spent - first_balance[1])
@@ -352,8 +386,8 @@ class CreditLedger:
         balance_at = None
         with suppress(ValueError):  # of a damaged file
             balance_at = at and datetime.fromisoformat(at)
-        ((order,),) = db.execute("SELECT coalesce(max(newest), 0) FROM balance_order").fetchall()
-        uncharged = int(db.execute(statements.UNCHARGED, (order, start.isoformat(), _LATE_ANSWERS)).fetchall()[0][0])
+        newest = db.scalar(select(BALANCE_ORDER.c.newest)) or 0
+        uncharged = _uncharged(db, newest, start.isoformat())
         return Totals(spent, reserved, ceilings, start, renewal, balance, balance_at, charged, ledger_cost, uncharged)
 
     def left_this_month(self) -> int | None:
@@ -373,41 +407,45 @@ class CreditLedger:
 
         Days are sorted by date, the others by falling cost.
         """
-        name = _GROUPS[by]
-        order = "1" if by == "day" else "sum(cost) DESC, 1"
+        name = _GROUPS[by].label("name")
         rows = self._db.rows(
-            f"SELECT {name}, count(*) FILTER (WHERE state != 'released'), {statements.SUMS}, "
-            f"count(*) FILTER (WHERE state = 'released') FROM entries WHERE day >= ? GROUP BY 1 ORDER BY {order}",
-            (since.isoformat() if since else "",),
+            select(
+                name,
+                func.count() - count_of("released"),
+                cost_of("settled"),
+                cost_of("reserved"),
+                count_of("released"),
+            )
+            .where(_ENTRY.day >= (since.isoformat() if since else ""))
+            .group_by(name)
+            .order_by(*(() if by == "day" else (func.sum(_ENTRY.cost).desc(),)), name)
         )
         return [ReportRow(*row) for row in rows]
 
     def totals_by_day(self) -> dict[str, tuple[int, int]]:
         """Return two totals of each day (YYYY-MM-DD): hundredths of a credit, settled or reserved, and open calls."""
-        open_calls = dict(self._db.rows("SELECT day, count(*) FROM entries WHERE state = 'reserved' GROUP BY day"))
-        days = self._db.rows("SELECT name, cost FROM days")
-        return {day: (int(cost), open_calls.get(day, 0)) for day, cost in days}
+        calls = self._db.rows(select(_ENTRY.day, func.count()).where(IS_RESERVED).group_by(_ENTRY.day))
+        open_calls = {day: count for day, count in calls}
+        return {day: (cost, open_calls.get(day, 0)) for day, cost in self._db.rows(select(DAYS))}
 
     def newest(self) -> int:
         """Return the number of the newest entry; 0 in an empty ledger."""
-        return int(self._db.rows("SELECT coalesce(max(id), 0) FROM entries")[0][0])
+        return int(self._db.rows(_NEWEST)[0][0])
 
     def spending(self, day: str) -> list[tuple[Any, ...]]:
         """Return the calls of a day (YYYY-MM-DD), summed by run, endpoint and subject, as ``SPENDING`` selects them."""
-        return self._db.rows(statements.SPENDING, (day,))
+        return self._db.rows(SPENDING.where(_ENTRY.day == day))
 
     def problems(self) -> list[Problem]:
         """Return the number and cost of calls whose answers had a problem, one row for each kind of problem."""
-        rows = self._db.rows(
-            f"SELECT problem, count(*), {statements.SUMS} FROM entries WHERE problem IS NOT NULL GROUP BY 1 ORDER BY 1"
-        )
-        return [Problem(*row) for row in rows]
+        problem = _ENTRY.problem
+        sums = select(problem, func.count(), cost_of("settled"), cost_of("reserved")).where(problem.is_not(None))
+        return [Problem(*row) for row in self._db.rows(sums.group_by(problem).order_by(problem))]
 
     def unsettled(self) -> list[Unsettled]:
         """Return the entries that are still reserved, oldest first."""
-        rows = self._db.rows(
-            "SELECT id, run_id, endpoint, subject, day, cost FROM entries WHERE state = 'reserved' ORDER BY id"
-        )
+        columns = (_ENTRY.id, _ENTRY.run_id, _ENTRY.endpoint, _ENTRY.subject, _ENTRY.day, _ENTRY.cost)
+        rows = self._db.rows(select(*columns).where(IS_RESERVED).order_by(_ENTRY.id))
         return [
             Unsettled(entry, run_id, endpoint, subject, date.fromisoformat(day), cost)
             for entry, run_id, endpoint, subject, day, cost in rows
@@ -415,15 +453,15 @@ class CreditLedger:
 
     def damage(self) -> str | None:
         """Return an error text if the costs of calls do not add up to the stored sums of days and runs, else None."""
-        wrong = self._db.rows(statements.WRONG_SUM)
+        wrong = self._db.rows(text(WRONG_SUM))
         return f"{self}: the costs of its calls do not add up to its stored sums of days and runs" if wrong else None
 
     def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[Ceiling]:
         start, _ = self._period(today)
         if run_id is not None:
-            yield Ceiling("per_run", self._limits["per_run"], _used(db, "runs WHERE name = ?", run_id))
-        yield Ceiling("per_day", self._limits["per_day"], _used(db, "days WHERE name = ?", today.isoformat()))
-        yield Ceiling("per_month", self._limits["per_month"], _used(db, "days WHERE name >= ?", start.isoformat()))
+            yield Ceiling("per_run", self._limits["per_run"], db.scalar(_RUN_COST, {"name": run_id}) or 0)
+        yield Ceiling("per_day", self._limits["per_day"], db.scalar(_DAY_COST, {"name": today.isoformat()}) or 0)
+        yield Ceiling("per_month", self._limits["per_month"], _cost_since(db, start.isoformat()))
 
     def _way_out(self, name: str, today: date) -> str:
         waits = {
@@ -458,19 +496,49 @@ class BalanceOrder:
     settled: int | None = None
 
 
+def _row(run_id: str, endpoint: str, subject: str | None, day: date, cost: int) -> dict[str, Any]:
+    """Return the values of an entry that do not depend on its state."""
+    call = {"run_id": run_id, "endpoint": endpoint, "subject": subject, "day": day.isoformat()}
+    return call | {"cost": cost, "expected": cost}
+
+
+def _end_claims(db: StateConnection, owners: Collection[str]) -> None:
+    if owners:
+        claims = _ENTRY.answer.is_not(None), _ENTRY.owner.in_(owners)
+        db.execute(update(ENTRIES).where(*claims).values(answer=None, owner=None))
+
+
 def _is_any_open(db: StateConnection) -> bool:
     """Return whether a call is open, apart from calls whose outcome stays unknown."""
-    return bool(db.execute("SELECT 1 FROM entries WHERE state = 'reserved' AND problem IS NULL LIMIT 1").fetchall())
+    return db.scalar(select(_ENTRY.id).where(IS_RESERVED, _ENTRY.problem.is_(None)).limit(1)) is not None
 
 
-def _used(db: StateConnection, source: str, value: str) -> int:
-    return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {source}", (value,)).fetchall()[0][0])
+def _sum(db: StateConnection, cost: ColumnElement[int], *conditions: ColumnElement[bool]) -> int:
+    return int(db.scalar(select(func.sum(cost)).where(*conditions)) or 0)
+
+
+def _cost_since(db: StateConnection, day: str) -> int:
+    """Return the settled or reserved hundredths of a credit since a day (YYYY-MM-DD)."""
+    return int(db.scalar(_COST_SINCE, {"day": day}) or 0)
+
+
+def _first_balance(db: StateConnection, period: str) -> tuple[int, int] | None:
+    """Return the first balance of the period, and the sum settled by then; None if no balance came."""
+    query = select(FIRST_BALANCES.c.credits, FIRST_BALANCES.c.settled).where(FIRST_BALANCES.c.period == period)
+    return cast("tuple[int, int] | None", db.execute(query).first())
+
+
+def _uncharged(db: StateConnection, newest: int, day: str) -> int:
+    """Return the hundredths of a credit that the last calls up to ``newest`` might have cost and did not."""
+    late = select(_ENTRY.state, _ENTRY.cost, _ENTRY.expected).where(_ENTRY.id <= newest, _ENTRY.day >= day)
+    call = late.order_by(_ENTRY.id.desc()).limit(_LATE_ANSWERS).subquery("late").c
+    return _sum(db, call.expected - call.cost, call.state != "reserved", call.expected > call.cost)
 
 
 def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
     """Return the settled and the reserved hundredths of a credit since a day (YYYY-MM-DD)."""
-    settled, reserved = db.execute(f"SELECT {statements.SUMS} FROM entries WHERE day >= ?", (day,)).fetchall()[0]
-    return int(settled), int(reserved)
+    ((settled, reserved),) = db.execute(select(cost_of("settled"), cost_of("reserved")).where(_ENTRY.day >= day))
+    return settled, reserved
 
 
 def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaining: int) -> bool:
@@ -479,8 +547,8 @@ def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaini
     It did if the balance plus all costs since ``start`` exceeds ``allowance`` by more than the costs of the latest
     calls, which the balance may not include yet. Amounts are hundredths of a credit.
     """
-    late = _used(db, f"(SELECT cost FROM entries WHERE day >= ? ORDER BY id DESC LIMIT {_LATE_ANSWERS}) AS late", "")
-    return credits_remaining + _used(db, "days WHERE name >= ?", start) > allowance + late
+    late = select(_ENTRY.cost).order_by(_ENTRY.id.desc()).limit(_LATE_ANSWERS).subquery("late")
+    return credits_remaining + _cost_since(db, start) > allowance + _sum(db, late.c.cost)
 
 
 def _day_of_month(year: int, month: int, day: int) -> date:

@@ -1,6 +1,13 @@
+-- True for a time that names a complete day: a date, or a midnight without a zone, as generate_series and date_trunc
+-- make it from dates. A midnight with a zone (TIMESTAMPTZ, or a text such as 2026-06-30T00:00:00Z) and unix seconds name
+-- the instant.
+-- Example: SELECT is_day(DATE '2026-06-30') AS date, is_day(TIMESTAMP '2026-06-30') AS midnight, is_day('2026-06-30T00:00:00Z') AS instant;
+CREATE OR REPLACE MACRO is_day(t) AS
+regexp_full_match(CAST(t AS VARCHAR), '\s*\d+-\d+-\d+\s*([T ]\s*00?:00(:00(\.0*)?)?\s*)?');
+
 -- The instant t as a TIMESTAMP in UTC, from a date, a date-time (UTC unless it names a zone), unix seconds of at least
--- nine digits, or a text of one of these. A date alone means its end, so that its last answer counts. Anything else,
--- such as a year, is an error. All macros read their times with it.
+-- nine digits, or a text of one of these. A complete day (is_day: a date, or a midnight without a zone) means its end, so
+-- that its last answer counts. Anything else, such as a year, is an error. All macros read their times with it.
 -- Example: SELECT instant('2025-06-30T12:00:00+02:00') AS from_text, instant('2025-06-30') AS end_of_date, instant(1751277600) AS from_unix_seconds;
 CREATE OR REPLACE MACRO instant(t) AS
 coalesce(
@@ -10,7 +17,7 @@ coalesce(
         WHEN regexp_full_match(CAST(t AS VARCHAR), '\d*') THEN NULL
         WHEN regexp_matches(CAST(t AS VARCHAR), '\d:\d\d.*([zZ]|[+-]\d\d(:?\d\d)?|[A-Za-z]+/[\w/]+)$')
         THEN timezone('UTC', TRY_CAST(CAST(t AS VARCHAR) AS TIMESTAMPTZ))
-        WHEN regexp_full_match(CAST(t AS VARCHAR), '\s*\d+-\d+-\d+\s*')
+        WHEN is_day(t)
         THEN TRY_CAST(t AS TIMESTAMP) + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND
         ELSE TRY_CAST(t AS TIMESTAMP)
     END,
@@ -23,11 +30,11 @@ coalesce(
     END
 );
 
--- The beginning of a period that starts at t: like instant, but a date alone means its beginning.
+-- The beginning of a period that starts at t: like instant, but a complete day means its beginning.
 -- Example: SELECT start_of_period('2026-06-01') AS start;
 CREATE OR REPLACE MACRO start_of_period(t) AS
 CASE
-    WHEN regexp_full_match(CAST(t AS VARCHAR), '\s*\d+-\d+-\d+\s*') THEN date_trunc('day', instant(t))
+    WHEN is_day(t) THEN date_trunc('day', instant(t))
     ELSE instant(t)
 END;
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlalchemy import MetaData, text
+
 from holderlake.core.lake.lake import LakeError
-from holderlake.core.storage.postgresql import Postgres, PostgresDatabase
+from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.core.storage.state import PostgresState
 from holderlake.core.workspace import Workspace
 
 LAKE: Final = "lake.url"
@@ -65,8 +68,8 @@ def _missing_state(place: object) -> list[str]:
     if not isinstance(place, Postgres):
         return [f"the ledger of the backup was in PostgreSQL: set {STATE}, HOLDERLAKE_STATE__URL"]
     try:
-        database = PostgresDatabase(place, ())
-        is_empty = database.rows("SELECT to_regclass('entries') IS NULL") == [(True,)]
+        database = PostgresState(place, MetaData())
+        is_empty = database.rows(text("SELECT to_regclass('entries') IS NULL")) == [(True,)]
         database.close()
     except DatabaseError as error:
         return [str(error)]

@@ -2,7 +2,7 @@
 -- search for owners.
 SELECT
     * EXCLUDE (chain),
-    CAST(epoch(entity_search_at(CAST($at AS TIMESTAMP))) AS BIGINT) AS searched
-FROM concentration_by_owner($token, CAST($at AS TIMESTAMP))
+    CAST(epoch(entity_search_at(CAST($at AS TIMESTAMPTZ))) AS BIGINT) AS searched
+FROM concentration_by_owner($token, CAST($at AS TIMESTAMPTZ))
 WHERE chain = $chain
 ORDER BY list_position(['wallets', 'certain owners', 'owners'], holders)

@@ -17,7 +17,7 @@ WITH nodes AS (
 ),
 own AS (
     SELECT address, max(label) AS label
-    FROM labels_as_of(CAST($after AS TIMESTAMP))
+    FROM labels_as_of(CAST($after AS TIMESTAMPTZ))
     WHERE chain = $chain
     GROUP BY address
 )
@@ -34,7 +34,7 @@ SELECT
     exact_amount(changes.amount_change, changes.amount_change_exact) AS amount_change,
     coalesce(changes.amount_before_at_most, changes.amount_after_at_most) AS unlisted_at_most,
     changes.change
-FROM holder_changes(CAST($before AS TIMESTAMP), CAST($after AS TIMESTAMP)) AS changes
+FROM holder_changes(CAST($before AS TIMESTAMPTZ), CAST($after AS TIMESTAMPTZ)) AS changes
 LEFT JOIN nodes ON changes.address = nodes.address
 LEFT JOIN own ON changes.address = own.address
 WHERE changes.chain = $chain AND changes.token_address = $token

@@ -1,5 +1,5 @@
 -- Why a token has no map, or no holders, at an instant; where none is named, at the last one at which it failed.
-SELECT DISTINCT endpoint, code, reason
+SELECT DISTINCT endpoint, code, reason, strftime(timestamp, '%Y%m%dT%H%M%SZ') AS at
 FROM failures
 WHERE
     chain = $chain

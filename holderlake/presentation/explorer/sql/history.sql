@@ -9,7 +9,7 @@ SELECT
     gini_index,
     herfindahl_hirschman_index,
     nakamoto_coefficient,
-    lists.top_10_share AS top_10,
+    lists.top_10_share,
     top_10_adjusted,
     cexs,
     dexs,

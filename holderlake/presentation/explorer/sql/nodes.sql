@@ -40,6 +40,6 @@ SELECT
 FROM (FROM nodes UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM added)
 LEFT JOIN members USING (address)
 LEFT JOIN (
-    SELECT address, max(label) AS own_label FROM labels_as_of(CAST($at AS TIMESTAMP)) WHERE chain = $chain GROUP BY address
+    SELECT address, max(label) AS own_label FROM labels_as_of(CAST($at AS TIMESTAMPTZ)) WHERE chain = $chain GROUP BY address
 ) USING (address)
 ORDER BY rank, kind, address, time_node

@@ -10,9 +10,9 @@ SELECT
     owners.share AS owner_share,
     exact_amount(owners.amount, owners.amount_exact) AS owner_amount,
     owners.wallets
-FROM holders_by_owner($token, CAST($at AS TIMESTAMP)) AS owners
-JOIN entities_as_of(CAST($at AS TIMESTAMP)) AS entities ON entities.entity = owners.owner
-JOIN balances_at($token, CAST($at AS TIMESTAMP)) AS held
+FROM holders_by_owner($token, CAST($at AS TIMESTAMPTZ)) AS owners
+JOIN entities_as_of(CAST($at AS TIMESTAMPTZ)) AS entities ON entities.entity = owners.owner
+JOIN balances_at($token, CAST($at AS TIMESTAMPTZ)) AS held
     ON held.chain = owners.chain AND held.address = entities.address
 WHERE owners.chain = $chain AND owners.wallets > 1
 QUALIFY row_number() OVER (PARTITION BY owners.owner ORDER BY held.share DESC, held.address) <= 200

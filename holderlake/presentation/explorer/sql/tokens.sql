@@ -1,6 +1,6 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
 -- The name of a wallet (your own label, or else the fetched one), or the beginning or end of its address, finds the tokens
--- whose newest list of holders or newest map has it.
+-- whose newest list of holders or newest map has it; $short is a pattern of both, such as 0x4dcd.*57b0.
 -- Without words, those with the most members of clusters on their newest map come first: there is the most to see.
 WITH instants AS (
     SELECT chain, token_address, timestamp, true AS has_map
@@ -36,7 +36,11 @@ held AS (
         token_address,
         arg_max(named, coalesce(share, -1)) AS holder
     FROM named
-    WHERE starts_with(lower(address), $whole) OR ends_with(lower(address), $whole) OR contains(lower(label), $whole)
+    WHERE
+        starts_with(lower(address), $whole)
+        OR ends_with(lower(address), $whole)
+        OR contains(lower(label), $whole)
+        OR ($short IS NOT NULL AND lower(address) SIMILAR TO $short)
     GROUP BY chain, token_address
 ),
 clustered AS (
@@ -60,7 +64,8 @@ SELECT
 FROM (
     SELECT
         *,
-        len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0 AS is_named
+        len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0
+        OR coalesce(lower(token_address) SIMILAR TO $short, false) AS is_named
     FROM symbols
     FULL JOIN counted USING (chain, token_address)
 )

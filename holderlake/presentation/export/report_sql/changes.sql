@@ -11,7 +11,7 @@ SELECT
     coalesce(amount_before_at_most, amount_after_at_most) AS unlisted_at_most,
     CASE change WHEN 'entered' THEN share_after ELSE share_before END AS share,
     count(*) OVER (PARTITION BY changes.change) AS of_all
-FROM holder_changes(CAST($since AS TIMESTAMP), CAST($until AS TIMESTAMP)) AS changes
+FROM holder_changes(CAST($since AS TIMESTAMPTZ), CAST($until AS TIMESTAMPTZ)) AS changes
 LEFT JOIN (
     SELECT address, arg_max(label, timestamp) AS label
     FROM map_nodes

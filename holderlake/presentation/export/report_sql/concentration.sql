@@ -1,5 +1,4 @@
 -- The token's concentration at each map of the series with the most maps in the period. maps_left_out counts the others.
--- Exchanges are centralised ones and pools.
 WITH maps_of_period AS (
     SELECT *, count(*) OVER () AS all_maps, count(*) OVER (PARTITION BY series) AS maps, max(timestamp) OVER (PARTITION BY series) AS newest
     FROM concentration_history
@@ -7,7 +6,6 @@ WITH maps_of_period AS (
 )
 SELECT
     * EXCLUDE (chain, token_address, all_maps, maps, newest),
-    coalesce(cexs + dexs, cexs, dexs) AS exchanges,
     all_maps - maps AS maps_left_out
 FROM maps_of_period
 QUALIFY dense_rank() OVER (ORDER BY maps DESC, newest DESC) = 1

@@ -1,15 +1,20 @@
-"""Draw the map: tints around clusters; lines, bubbles, rings and dots; names in bubbles that are large enough."""
+"""Draw the map: tints around clusters, lines with arrows, bubbles, rings and diamonds, names in large bubbles."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from holderlake.core.contract.figures import share_text
 from holderlake.presentation.pictures.drawing.canvas import Point
-from holderlake.presentation.pictures.drawing.colours import mixed, quiet_on, text_on
-from holderlake.presentation.pictures.drawing.sheet import Sheet
-from holderlake.presentation.pictures.drawing.text import broken, display_name, percent, printable, shortened, width
+from holderlake.presentation.pictures.drawing.colours import mixed, text_on
+from holderlake.presentation.pictures.drawing.sheet import Sheet, arrow, diamond
+from holderlake.presentation.pictures.drawing.text import broken, display_name, printable, shortened, width
 from holderlake.presentation.pictures.scene import Node
+
+_ARROWS_UP_TO: Final = 700
+"""With more lines, none has an arrow."""
 
 
 def draw_bubbles(sheet: Sheet) -> None:
@@ -54,51 +59,62 @@ def _tint_clusters(sheet: Sheet) -> None:
 
 
 def _draw_lines(sheet: Sheet) -> None:
-    """Draw the map's lines. A line with more transfers is thicker. If there are many lines, all are fainter."""
-    lines, unit = sheet.scene.lines, sheet.unit
+    """Draw the map's lines with arrows. Many lines are fainter, and have no arrows."""
+    lines, unit, layout = sheet.scene.lines, sheet.unit, sheet.layout
     ends = [(_at(sheet, line.first_node), _at(sheet, line.second_node)) for line in lines]
-    colours = [mixed(sheet.hue(sheet.scene.nodes[line.first_node]), sheet.colours.ink, 0.25) for line in lines]
-    widths = [max(0.5, unit * min(0.24, 0.06 + 0.025 * math.log2(line.transfers))) for line in lines]
-    sheet.canvas.lines(ends, colours, widths, 0.75 * min(1.0, math.sqrt(200 / max(1, len(lines))) * unit / 15))
+    opacity = 0.6 * max(0.3, min(1.0, _ARROWS_UP_TO / max(1, len(lines))))
+    sheet.canvas.lines(ends, [sheet.colours.soft] * len(lines), [0.08 * unit] * len(lines), opacity)
+    heads = [
+        arrow(start, end, float(layout.radius[node]), 0.35 * unit)
+        for line, (first, second) in zip(lines, ends, strict=True)
+        for is_way, start, end, node in (
+            (line.forth, first, second, line.second_node),
+            (line.back, second, first, line.first_node),
+        )
+        if is_way and len(lines) <= _ARROWS_UP_TO
+    ]
+    sheet.canvas.shapes(heads, [sheet.colours.soft] * len(heads), ["none"] * len(heads), 0.0)
 
 
 def _draw_nodes(sheet: Sheet) -> None:
-    nodes = list(enumerate(sheet.scene.nodes))
-    bubbles = [(number, sheet.hue(node)) for number, node in nodes if node.share is not None]
-    rings = [(number, sheet.hue(node)) for number, node in nodes if node.share is None and node.time_node is None]
-    dots = [(number, sheet.hue(node)) for number, node in nodes if node.time_node is not None]
-    rims = {hue: sheet.rim(hue) for hue in sorted({hue for _, hue in bubbles + rings + dots})}
-    for marks, fill, rim_width in (
-        (bubbles, None, 0.05),
-        (rings, sheet.colours.page, 0.13),
-        (dots, sheet.colours.ink, 0.13),
-    ):
+    """Draw filled bubbles for holders, hollow rings for magic nodes, hollow diamonds for time nodes."""
+    nodes, unit = list(enumerate(sheet.scene.nodes)), sheet.unit
+    radius = [float(one) for one in sheet.layout.radius]
+    bubbles = [number for number, node in nodes if node.share is not None]
+    rings = [number for number, node in nodes if node.share is None and node.time_node is None]
+    windows = [number for number, node in nodes if node.time_node is not None]
+    hues = [sheet.hue(node) for _, node in nodes]
+    rims = {hue: sheet.rim(hue) for hue in sorted(set(hues))}
+    for marks, fill, rim_width in ((bubbles, None, 0.05), (rings, sheet.colours.page, 0.16)):
         sheet.canvas.circles(
-            [_at(sheet, number) for number, _ in marks],
-            [float(sheet.layout.radius[number]) for number, _ in marks],
-            [fill or hue for _, hue in marks],
-            [rims[hue] for _, hue in marks],
-            rim_width * sheet.unit,
+            [_at(sheet, number) for number in marks],
+            [radius[number] for number in marks],
+            [fill or hues[number] for number in marks],
+            [rims[hues[number]] for number in marks],
+            rim_width * unit,
         )
+    corners = [diamond(_at(sheet, number), 1.25 * radius[number]) for number in windows]
+    sheet.canvas.shapes(corners, [sheet.colours.page] * len(windows), [sheet.colours.soft] * len(windows), 0.11 * unit)
 
 
 def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
-    """Write a node's name, rank and share into its bubble. If they do not fit, write only the rank, or nothing.
+    """Write name, share and cluster of a holder into its bubble, as far as they fit; at least the cluster's number.
 
     ``at`` is the bubble's centre; units are pixels.
     """
-    fill, unit, name = sheet.hue(node), sheet.unit, display_name(node)
-    rank = "" if node.rank is None else f"#{node.rank}"
-    caption = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
+    ink, unit, share = text_on(sheet.hue(node)), sheet.unit, share_text(node.share or 0.0)
+    facts = [share] if node.cluster is None else [share, f"cluster {node.cluster}"]
     for size, max_lines, may_cut in _tries(unit, bool(printable(node.label or ""))):
-        lines = _fitting(name, caption, radius, size, max_lines, may_cut)
+        lines = _fitting(display_name(node), facts, radius, size, max_lines, may_cut)
         if lines:
-            _stack(sheet, lines, at, size, text_on(fill))
+            _stack(sheet, lines, at, size, ink)
             return
-    for size in (unit, 0.85 * unit):
-        if width(rank, size) <= _room(1, radius, size):
-            _stack(sheet, [rank], at, size, quiet_on(fill))
-            return
+    number = [] if node.cluster is None else [str(node.cluster)]
+    for lines in (facts, number, [] if number else [share]):
+        for size in (unit, 0.85 * unit):
+            if lines and max(width(line, size) for line in lines) <= _room(len(lines), radius, size):
+                _stack(sheet, lines, at, size, ink)
+                return
 
 
 def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
@@ -112,18 +128,18 @@ def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
         yield from ((size, 2, True) for size in sizes)
 
 
-def _fitting(name: str, caption: str, radius: float, size: float, max_lines: int, may_cut: bool) -> list[str]:
-    """Return the lines of a bubble's text: the name in at most ``max_lines`` lines, then ``caption`` (rank and share).
+def _fitting(name: str, facts: Sequence[str], radius: float, size: float, max_lines: int, may_cut: bool) -> list[str]:
+    """Return the lines of a bubble's text: the name in at most ``max_lines`` lines, then ``facts``.
 
     Return an empty list if the text does not fit. ``may_cut`` allows to cut the name. ``radius`` and ``size`` are in
     pixels.
     """
-    room = _room(max_lines + 1, radius, size)
-    if width(caption, size) > room or (may_cut and room < 7 * size):
+    room = _room(max_lines + len(facts), radius, size)
+    if max(width(fact, size) for fact in facts) > room or (may_cut and room < 7 * size):
         return []
     lines = broken(name, room, size, max_lines)
     is_whole = " ".join(lines) == " ".join(name.split())
-    return [*lines, caption] if lines[-1] and (is_whole or may_cut) else []
+    return [*lines, *facts] if lines[-1] and (is_whole or may_cut) else []
 
 
 def _room(lines: int, radius: float, size: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.collections import EllipseCollection, LineCollection
+from matplotlib.collections import EllipseCollection, LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
@@ -82,6 +82,21 @@ class Canvas:
                 units="xy",
                 offsets=list(at),
                 offset_transform=self._axes.transData,
+                facecolors=list(fill),
+                edgecolors=list(rim),
+                linewidths=rim_width,
+                zorder=self._next(),
+            ),
+            autolim=False,
+        )
+
+    def shapes(
+        self, corners: Sequence[Sequence[Point]], fill: Sequence[str], rim: Sequence[str], rim_width: float
+    ) -> None:
+        """Draw polygons with these ``corners``. ``fill`` and ``rim`` are their colours."""
+        self._axes.add_collection(
+            PolyCollection(
+                list(corners),
                 facecolors=list(fill),
                 edgecolors=list(rim),
                 linewidths=rim_width,

@@ -1,15 +1,10 @@
-"""The colours of pictures in the light and the dark theme.
-
-The hues of clusters are those of Okabe and Ito, which colour-blind readers can distinguish. The dark theme has lighter
-blues.
-"""
+"""The colours of pictures in the light and the dark theme, and the palette of clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -26,9 +21,8 @@ class Colours:
     """Colours of one theme as #rrggbb.
 
     ``page`` is the background of the picture and ``panel`` that of the map. ``ink`` and ``soft`` are text. ``track`` is
-    the empty part of a bar and ``bar`` the full one. ``alone`` fills bubbles outside clusters. ``clusters`` has the
-    colours of the largest clusters, ``other_clusters`` fills bubbles of all other clusters. ``halo`` is the strength of
-    a cluster's tint, 0 to 1.
+    the empty part of a bar and ``bar`` the full one. ``alone`` fills bubbles outside clusters. ``halo`` is the strength
+    of a cluster's tint, 0 to 1.
     """
 
     page: str
@@ -38,45 +32,43 @@ class Colours:
     track: str
     bar: str
     alone: str
-    other_clusters: str
-    clusters: tuple[str, ...]
     halo: float
 
     def of_cluster(self, number: int | None) -> str:
         """Return the colour of a cluster by its number (1 is the largest). None is for nodes outside clusters."""
-        if number is None:
-            return self.alone
-        return self.clusters[number - 1] if number <= len(self.clusters) else self.other_clusters
+        return self.alone if number is None else PALETTE[(number - 1) % len(PALETTE)]
 
 
+PALETTE: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#8c564b")
+"""Colours of clusters and of lines in plots, here, on the explorer's page and in reports.
+
+The first six are Okabe and Ito's, which colour-blind readers can distinguish. A cluster's number is always shown too.
+"""
 COLOURS: Final[Mapping[Theme, Colours]] = MappingProxyType(
     {
         Theme.LIGHT: Colours(
             page="#ffffff",
-            panel="#f4f6f9",
-            ink="#171c24",
-            soft="#545e6d",
-            track="#e1e6ed",
-            bar="#3f4b5c",
-            alone="#c5ccd7",
-            other_clusters="#7b8798",
-            clusters=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
+            panel="#f4f5f6",
+            ink="#1c2127",
+            soft="#56606b",
+            track="#e6e8ea",
+            bar="#56606b",
+            alone="#c3cad1",
             halo=0.16,
         ),
         Theme.DARK: Colours(
-            page="#0c1016",
-            panel="#141a23",
-            ink="#eef2f7",
-            soft="#a7b1c0",
-            track="#29323f",
-            bar="#c3cbd7",
-            alone="#515d70",
-            other_clusters="#8f9bad",
-            clusters=("#1874b6", "#e69f00", "#009e73", "#cc79a7", "#6fc3f2", "#d9661a"),
+            page="#0f1215",
+            panel="#171b20",
+            ink="#e8eaed",
+            soft="#a3adb8",
+            track="#2a3037",
+            bar="#a3adb8",
+            alone="#4a545f",
             halo=0.24,
         ),
     }
 )
+"""The same colours as in ``web/src/colours.ts``."""
 
 _BLACK: Final = "#10141a"
 _WHITE: Final = "#ffffff"
@@ -97,14 +89,6 @@ def contrast(colour_a: str, colour_b: str) -> float:
 def text_on(fill: str) -> str:
     """Return the text colour, black or white, that has more contrast to the colour ``fill``."""
     return max(_WHITE, _BLACK, key=lambda ink: contrast(ink, fill))
-
-
-@cache
-def quiet_on(fill: str) -> str:
-    """Return the text colour with the least contrast to the colour ``fill`` that is still readable."""
-    ink = text_on(fill)
-    parts = (part / 20 for part in range(10, 0, -1))
-    return next((quiet for part in parts if contrast(quiet := mixed(ink, fill, part), fill) >= 5), ink)
 
 
 def _channels(colour: str) -> tuple[float, float, float]:

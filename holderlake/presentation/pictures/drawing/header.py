@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from holderlake.core.contract.chains import KNOWN_CHAINS
+from holderlake.core.contract.figures import FIGURES, HEADLINE, share_text
 from holderlake.core.units import counted
 from holderlake.presentation.pictures.drawing.sheet import Sheet
-from holderlake.presentation.pictures.drawing.text import instant, percent, printable, shortened, width
+from holderlake.presentation.pictures.drawing.text import instant, printable, shortened, width
 from holderlake.presentation.pictures.scene import Scene
-
-FINEST: Final = 0.0001
-"""Smallest share (0 to 1) that is written as a number. A smaller one is written as ``<0.01%``."""
 
 
 @dataclass(frozen=True)
@@ -53,45 +50,27 @@ def draw_title(sheet: Sheet, token: TokenTitle) -> None:
 
 
 def draw_figures(sheet: Sheet) -> None:
-    """Draw the score and three shares of supply, each with a bar."""
-    area, figures, between = sheet.page.figures, sheet.scene.figures, 1.6 * sheet.unit
-    step = (area.width + between) / 4
-    score = figures.score
-    value = None if score is None else f"{score:.0f}"
-    _figure(sheet, area.left, step - between, ("Decentralisation", value, "/ 100"), (score or 0) / 100)
-    shares = (
-        ("Top 10 groups", figures.top_10),
-        ("In exchanges", figures.exchanges),
-        ("In contracts", figures.contracts),
-    )
-    for number, (caption, share) in enumerate(shares, start=1):
-        value = None if share is None else percent(share, FINEST)
-        _figure(sheet, area.left + number * step, step - between, (caption, value, ""), share or 0)
-
-
-def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None, str], part: float) -> None:
-    """Draw one key figure: caption, large value, unit, and a bar that is filled to ``part`` (0 to 1).
-
-    ``texts`` has caption, value and unit. The value is None if the figure does not apply.
-    """
-    caption, value, suffix = texts
-    top, unit, colours = sheet.page.figures.top, sheet.unit, sheet.colours
-    sheet.soft((left, top + 0.8 * unit), caption, wide, 0.88)
-    base = top + 2.85 * unit
-    if value is None:
-        sheet.soft((left, base - 0.1 * unit), "not applicable", wide, 0.95)
-    else:
-        sheet.canvas.text((left, base), value, 1.75 * unit, colours.ink, bold=True)
-        right = left + width(value, 1.75 * unit, bold=True) + 0.35 * unit
-        sheet.canvas.text((right, base), suffix, 0.95 * unit, colours.soft)
-    sheet.bar(left, top + 3.5 * unit, wide, part)
+    """Draw the figures of ``HEADLINE``: short title, value, and a bar."""
+    area, unit, between = sheet.page.figures, sheet.unit, 1.2 * sheet.unit
+    step = (area.width + between) / len(HEADLINE)
+    for number, column in enumerate(HEADLINE):
+        figure, value = FIGURES[column], sheet.scene.figures.get(column)
+        left, wide = area.left + number * step, step - between
+        text = figure.text(value)
+        small, large = (
+            min(size, size * wide / width(words, size, bold))
+            for words, size, bold in ((figure.short, 0.88 * unit, False), (text, 1.6 * unit, True))
+        )
+        sheet.canvas.text((left, area.top + 0.8 * unit), figure.short, small, sheet.colours.soft)
+        sheet.canvas.text((left, area.top + 2.85 * unit), text, large, sheet.colours.ink, bold=True)
+        sheet.bar(left, area.top + 3.5 * unit, wide, (value or 0) / (100 if figure.unit == "score" else 1))
 
 
 def _drawn_summary(scene: Scene) -> str:
-    """Return a line such as ``60 of the 80 largest holders drawn, with 45% of supply``."""
+    """Return a line such as ``60 of the 80 largest holders drawn, with 45.0% of the supply``."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:
         return f"None of {counted(scene.listed, 'holder')} drawn"
     all_drawn = len(shares) == scene.listed
     holders = counted(len(shares), "holder") if all_drawn else f"{len(shares)} of the {scene.listed} largest holders"
-    return f"{holders} drawn, with {percent(min(1.0, sum(shares)))} of supply"
+    return f"{holders} drawn, with {share_text(min(1.0, sum(shares)))} of the supply"

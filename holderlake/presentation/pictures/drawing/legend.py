@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from holderlake.core.contract.figures import share_text
 from holderlake.core.units import counted
 from holderlake.presentation.pictures.drawing.canvas import Point
-from holderlake.presentation.pictures.drawing.header import FINEST
+from holderlake.presentation.pictures.drawing.colours import PALETTE
 from holderlake.presentation.pictures.drawing.sheet import Sheet
-from holderlake.presentation.pictures.drawing.text import broken, display_name, percent, shortened, width
+from holderlake.presentation.pictures.drawing.text import broken, display_name, shortened, width
 from holderlake.presentation.pictures.layout.bubbles import Layout
 from holderlake.presentation.pictures.layout.page import Area
 
@@ -75,11 +76,8 @@ def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) 
     return _Part((1.26 * len(lines) + 0.25) * unit, draw)
 
 
-def _row(sheet: Sheet, hue: str, text: str, at_right: str, soft_text: str = "", *, bold: bool) -> _Part:
-    """Return a part with one line of a list: a dot of the colour ``hue``, two texts, and a text at the right.
-
-    The second text (``soft_text``) is in the softer colour.
-    """
+def _row(sheet: Sheet, hue: str, text: str, at_right: str, *, bold: bool) -> _Part:
+    """Return a part with one line of a list: a dot of the colour ``hue``, a text, and a text at the right."""
     area, unit, small = sheet.page.lists, sheet.unit, 0.9 * sheet.unit
     text_left, size = area.left + 1.4 * unit, unit if bold else small
     label = shortened(text, area.right - text_left - width(at_right, small) - 0.8 * unit, size, bold)
@@ -88,8 +86,6 @@ def _row(sheet: Sheet, hue: str, text: str, at_right: str, soft_text: str = "", 
         base = top + 0.95 * unit
         sheet.bubble((area.left + 0.45 * unit, base - 0.35 * unit), 0.45 * unit, hue)
         sheet.canvas.text((text_left, base), label, size, sheet.colours.ink, bold=bold)
-        right = text_left + width(label, size, bold) + 0.5 * unit
-        sheet.canvas.text((right, base), soft_text, small, sheet.colours.soft)
         sheet.canvas.text((area.right, base), at_right, small, sheet.colours.soft, across="right")
 
     return _Part(1.6 * unit, draw)
@@ -99,27 +95,24 @@ def _row(sheet: Sheet, hue: str, text: str, at_right: str, soft_text: str = "", 
 
 
 def _clusters(sheet: Sheet) -> list[_Part]:
-    """Return a list line for each cluster that has its own colour, and one line for all other clusters."""
+    """Return a list line for each cluster that has its own colour, and the number of all other clusters."""
     area, clusters, colours = sheet.page.lists, sheet.scene.clusters, sheet.colours
     if not clusters:
         none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
         return [_heading(sheet, area, "Clusters"), *(_plain(sheet, line) for line in none)]
-    total = f"{len(clusters)}, {percent(sum(cluster.share for cluster in clusters))} of supply"
-    coloured_clusters, other_clusters = clusters[: len(colours.clusters)], clusters[len(colours.clusters) :]
+    total = f"{len(clusters)}, {share_text(sum(cluster.share for cluster in clusters))} of the supply"
     rows = [
         _row(
             sheet,
             colours.of_cluster(cluster.number),
-            percent(cluster.share),
+            f"{cluster.number}  {share_text(cluster.share)}",
             counted(cluster.holders, "holder"),
             bold=True,
         )
-        for cluster in coloured_clusters
+        for cluster in clusters[: len(PALETTE)]
     ]
-    if other_clusters:
-        share = percent(sum(cluster.share for cluster in other_clusters))
-        holders = counted(sum(cluster.holders for cluster in other_clusters), "holder")
-        rows.append(_row(sheet, colours.other_clusters, share, holders, f"+{len(other_clusters)} more", bold=True))
+    if len(clusters) > len(PALETTE):
+        rows.append(_plain(sheet, f"and {len(clusters) - len(PALETTE)} smaller"))
     return [_heading(sheet, area, "Clusters", total), *rows]
 
 
@@ -135,10 +128,10 @@ def _largest(sheet: Sheet, room: float) -> list[_Part]:
     """
     bubbles = sorted((node for node in sheet.scene.nodes if node.share), key=lambda node: -(node.share or 0.0))
     rows = [
-        _row(sheet, sheet.hue(node), display_name(node), percent(node.share or 0.0), bold=False)
+        _row(sheet, sheet.hue(node), display_name(node), share_text(node.share or 0.0), bold=False)
         for node in bubbles[:_MOST_HOLDERS]
     ]
-    heading = _heading(sheet, sheet.page.lists, "Largest holders drawn")
+    heading = _heading(sheet, sheet.page.lists, "Largest drawn holders")
     fitting = int((room - heading.height) / rows[0].height) if rows else 0
     return [heading, *rows[:fitting]] if fitting >= min(3, len(rows)) > 0 else []
 
@@ -152,7 +145,7 @@ def _legend(sheet: Sheet) -> list[_Part]:
     bubbles = [node for node in scene.nodes if node.share is not None]
     parts = [_heading(sheet, sheet.page.legend, "How to read it", "Holderlake")]
     if bubbles:
-        parts += [_note(sheet, "A bubble's area is its share of supply"), _sizes(sheet)]
+        parts += [_note(sheet, "Area: share of the supply"), _sizes(sheet)]
     if any(node.cluster is None for node in bubbles):
         mark = 0.45 * sheet.unit
         parts.append(_note(sheet, "Holder outside clusters", lambda at: sheet.bubble(at, mark, alone)))
@@ -160,22 +153,14 @@ def _legend(sheet: Sheet) -> list[_Part]:
     if any(node.time_node is None for node in link_nodes):
         parts.append(_note(sheet, "Wallet that links holders", sheet.ring))
     if any(node.time_node is not None for node in link_nodes):
-        parts.append(_note(sheet, "Exchange that holders used at the same time", sheet.dot))
+        parts.append(_note(sheet, "Exchange used at the same time", sheet.diamond))
     if scene.lines:
-        parts.append(_note(sheet, "Transfers; thicker: more", sheet.line))
-    parts.append(_note(sheet, _left_out(sheet)))
+        parts.append(_note(sheet, "Transfers, as the arrow points", sheet.arrow))
+    parts.append(_note(sheet, "Not drawn: exchanges, pools, contracts and the busiest wallets."))
     if any(sheet.layout.is_enlarged(node.share or 0.0) for node in bubbles):
-        least = percent((sheet.layout.smallest / sheet.layout.scale) ** 2)
+        least = share_text((sheet.layout.smallest / sheet.layout.scale) ** 2)
         parts.append(_note(sheet, f"Bubbles of less than {least} are enlarged, to be seen."))
     return parts
-
-
-def _left_out(sheet: Sheet) -> str:
-    """Return a sentence that says which holders have no bubble."""
-    figures = sheet.scene.figures
-    exchanges = "" if figures.exchanges is None else f" ({percent(figures.exchanges, FINEST)} of supply)"
-    contracts = "" if figures.contracts is None else f" ({percent(figures.contracts, FINEST)}, exchanges' own too)"
-    return f"Not drawn: exchanges{exchanges}, contracts{contracts} and the busiest wallets."
 
 
 def _sizes(sheet: Sheet) -> _Part:
@@ -184,7 +169,7 @@ def _sizes(sheet: Sheet) -> _Part:
     bubbles: list[tuple[float, float, str]] = []
     bubble_left = area.left
     for share in _round_shares(sheet.layout, 1.5 * unit):
-        radius, text = sheet.layout.scale * math.sqrt(share), percent(share)
+        radius, text = sheet.layout.scale * math.sqrt(share), share_text(share)
         right = bubble_left + 2 * radius + 0.4 * unit + width(text, small)
         if right <= area.right:
             bubbles.append((bubble_left + radius, radius, text))

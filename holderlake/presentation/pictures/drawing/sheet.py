@@ -47,14 +47,16 @@ class Sheet:
         """Draw a ring in the legend, the mark of magic nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.page], [self.colours.soft], 0.14 * self.unit)
 
-    def dot(self, at: Point) -> None:
-        """Draw a dot in the legend, the mark of time nodes."""
-        self.canvas.circles([at], [0.42 * self.unit], [self.colours.ink], [self.colours.soft], 0.14 * self.unit)
+    def diamond(self, at: Point) -> None:
+        """Draw a diamond in the legend, the mark of time nodes."""
+        corners = diamond(at, 0.5 * self.unit)
+        self.canvas.shapes([corners], [self.colours.page], [self.colours.soft], 0.12 * self.unit)
 
-    def line(self, at: Point) -> None:
-        """Draw a short line in the legend, the mark of transfers."""
-        ends = ((at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.7 * self.unit, at[1]))
-        self.canvas.lines([ends], [self.colours.soft], [0.14 * self.unit])
+    def arrow(self, at: Point) -> None:
+        """Draw a short arrow in the legend, the mark of transfers."""
+        start, end = (at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.8 * self.unit, at[1])
+        self.canvas.lines([(start, at)], [self.colours.soft], [0.1 * self.unit])
+        self.canvas.shapes([arrow(start, end, 0.0, 0.35 * self.unit)], [self.colours.soft], ["none"], 0.0)
 
     def soft(self, at: Point, text: str, room: float, size: float = 1.0) -> None:
         """Write text in the softer colour, shortened to ``room`` pixels. ``size`` is a multiple of ``unit``."""
@@ -66,3 +68,18 @@ class Sheet:
         self.canvas.box(left, top, wide, high, self.colours.track, high / 2)
         if part > 0:
             self.canvas.box(left, top, max(high, wide * min(1.0, part)), high, self.colours.bar, high / 2)
+
+
+def diamond(at: Point, radius: float) -> list[Point]:
+    """Return the corners of a time node's diamond around ``at``."""
+    across, down = at
+    return [(across, down - radius), (across + radius, down), (across, down + radius), (across - radius, down)]
+
+
+def arrow(start: Point, end: Point, radius: float, wide: float) -> list[Point]:
+    """Return the corners of the head of an arrow from ``start`` to the rim of a circle around ``end``."""
+    way = complex(end[0] - start[0], end[1] - start[1])
+    way /= abs(way) or 1.0
+    tip = complex(*end) - way * radius
+    back, side = tip - 1.6 * wide * way, 0.6j * wide * way
+    return [(corner.real, corner.imag) for corner in (tip, back + side, back - side)]

@@ -1,4 +1,4 @@
-"""Make text safe to draw, measure its width, shorten or break it to fit, and write shares and instants as text.
+"""Make text safe to draw, measure its width, shorten or break it to fit, and write instants as text.
 
 Names and labels are untrusted. Control characters, direction marks, combining marks and symbols that the fonts lack are
 dropped. A letter that the fonts lack becomes a box.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import datetime
+from datetime import time as dt_time
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,6 @@ import matplotlib
 from matplotlib.font_manager import FontProperties, get_font
 from matplotlib.ft2font import LoadFlags
 
-from holderlake.core.units import percentage
 from holderlake.presentation.pictures.scene import Node
 
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
@@ -28,11 +28,7 @@ _MEASURED_AT: Final = 64.0
 _TEXT_CHARACTERS: Final = 200
 """Most characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sept", "Oct", "Nov", "Dec")
 
 
 @cache
@@ -102,26 +98,10 @@ def short_address(address: str) -> str:
     return address if len(address) < 14 else f"{address[:6]}…{address[-4:]}"
 
 
-def percent(share: float, finest: float = 0.0) -> str:
-    """Return a share (0 to 1) as a percentage, with more digits for small ones.
-
-    A share below ``finest`` is written as ``<`` and the percentage of ``finest``.
-    """
-    parts = 100 * share
-    if 0 < share < finest:
-        return f"<{100 * finest:g}%"
-    if parts >= 0.095 or parts == 0:
-        text = percentage(share, 1)
-        return f"{float(text):.0f}%" if float(text) in (0, 100) else f"{text}%"
-    digit, power = f"{parts:.0e}".split("e")
-    if int(power) >= -5:
-        return f"{parts:.{-int(power)}f}%"
-    return f"{digit}\u00d710{str(int(power)).translate(_RAISED)}%"
-
-
 def instant(when: datetime) -> str:
-    """Return an instant (UTC, without zone) to the minute."""
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M} UTC"
+    """Return an instant (UTC, without zone) as the explorer writes it: without the time at midnight."""
+    time = f"{when:, %H:%M:%S}".removesuffix(":00") if when.time() != dt_time() else ""
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}{time} UTC"
 
 
 def display_name(node: Node) -> str:

@@ -9,19 +9,26 @@ from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from holderlake.core.contract import exact_json
-from holderlake.core.contract.extra_models import (
+from holderlake.core.contract.models import Address
+from holderlake.core.contract.rules import MapRules
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.service.api import extra_answers as answers
+from holderlake.service.api.backend import Backend
+from holderlake.service.api.metering import CustomPlanRoute, MeterDependency, MeteredRoute
+from holderlake.service.api.parameters import PathToken
+from holderlake.service.billing.keys import Key
+from holderlake.service.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
     HoldersPage,
     ItemHolders,
     MapChanges,
-    MapRules,
     OwnerClusters,
     Usage,
     VerifiedTokens,
 )
-from holderlake.core.contract.extra_requests import (
+from holderlake.service.extra_requests import (
     AddressItemsOptions,
     AddressItemsRequest,
     ChangesOptions,
@@ -36,13 +43,6 @@ from holderlake.core.contract.extra_requests import (
     OwnersRequest,
     PageOptions,
 )
-from holderlake.core.contract.models import Address
-from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.service.api import extra_answers as answers
-from holderlake.service.api.backend import Backend
-from holderlake.service.api.metering import CustomPlanRoute, MeterDependency, MeteredRoute
-from holderlake.service.api.parameters import PathToken
-from holderlake.service.billing.keys import Key
 from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/x", tags=["beyond the contract"], route_class=MeteredRoute)

@@ -5,6 +5,7 @@
 CREATE OR REPLACE MACRO cluster_flows(t) AS TABLE
 WITH moved AS (FROM grouped_transfers_as_of(t)),
 members AS MATERIALIZED (FROM cluster_members_as_of(t)),
+marked AS (FROM special_addresses_as_of(t) WHERE kind IN ('cex', 'dex')),
 services AS (
     SELECT DISTINCT chain, token_address, address FROM map_nodes_as_of(t) WHERE kind = 'time'
 ),
@@ -32,9 +33,9 @@ sides AS (
         ON to_members.chain = moved.chain
         AND to_members.token_address = moved.token_address
         AND to_members.address = moved.to_address
-    LEFT JOIN exchanges AS from_exchange
+    LEFT JOIN marked AS from_exchange
         ON from_exchange.chain = moved.chain AND from_exchange.address = moved.from_address
-    LEFT JOIN exchanges AS to_exchange
+    LEFT JOIN marked AS to_exchange
         ON to_exchange.chain = moved.chain AND to_exchange.address = moved.to_address
     LEFT JOIN services AS from_service
         ON from_service.chain = moved.chain

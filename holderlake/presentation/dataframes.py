@@ -24,10 +24,10 @@ import pyarrow as pa
 from holderlake.core.lake.damage import damages
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings import load_settings
-from holderlake.core.warehouse import lake_views
 from holderlake.core.warehouse.connections import guard, prepared, run_query
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.core.workspace import local_lake
+from holderlake.presentation import lake_views
 
 if TYPE_CHECKING:
     import pandas as pd

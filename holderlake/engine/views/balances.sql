@@ -1,6 +1,6 @@
 -- All holders of a token (its address or symbol) of your store at the end of the second t, on every chain that has it,
 -- from your own transfers, opening balances and corrections as of the last load. No list is needed, and nothing is
--- left out: an address without a row holds nothing. share is the part of minted less burnt tokens. After the last
+-- left out but addresses below zero, whose transfers are incomplete: any other address without a row holds nothing. share is the part of minted less burnt tokens. After the last
 -- transfer (see stored_tokens) the balances stay unchanged. A token that is not of your store has no rows.
 -- Example: SELECT address, amount, share FROM balances_at((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY share DESC, address LIMIT 3;
 CREATE OR REPLACE MACRO balances_at(of_token, t) AS TABLE
@@ -138,61 +138,22 @@ CREATE OR REPLACE MACRO raw_balance(balance, wide_balance) AS
 CAST(coalesce(wide_balance, CAST(balance AS VARCHAR)) AS BIGNUM);
 
 -- The number of holders of a token (its address or symbol) of your store at the end of each day on which it changed,
--- and the change since the row before, from your own transfers, opening balances and corrections as of the last load. A
--- token that is not of your store is an error.
+-- and the change since the row before, from your own transfers, opening balances and corrections as of the last load.
+-- Days are those of the zone. A token that is not of your store is an error.
 -- Example: FROM holder_counts((SELECT min(token_address) FROM stored_tokens)) ORDER BY chain, day DESC LIMIT 3;
-CREATE OR REPLACE MACRO holder_counts(of_token) AS TABLE
-WITH token AS MATERIALIZED (
-    SELECT stored_token_of(of_token) AS address
-),
-intervals AS NOT MATERIALIZED (
-    FROM _internal.balance_files
-    WHERE token_address = (SELECT address FROM token) AND address <> '0x0000000000000000000000000000000000000000'
-),
--- addresses with balances in several parts, whose sums count
-shared AS MATERIALIZED (
-    SELECT DISTINCT chain, token_address, address FROM intervals WHERE NOT is_base
-),
-shared_intervals AS MATERIALIZED (
-    FROM intervals SEMI JOIN shared USING (chain, token_address, address)
-),
-changes AS (
-    SELECT chain, token_address, address, since AS second, raw_balance(balance, wide_balance) AS change
-    FROM shared_intervals
-    UNION ALL
-    SELECT chain, token_address, address, until, -raw_balance(balance, wide_balance)
-    FROM shared_intervals
-),
-sums AS (
-    SELECT
-        chain,
-        token_address,
-        address,
-        second,
-        sum(sum(change)) OVER (PARTITION BY chain, token_address, address ORDER BY second) > 0::BIGNUM AS holds
-    FROM changes
-    GROUP BY chain, token_address, address, second
-),
-steps AS (
-    SELECT
-        chain,
-        token_address,
-        second,
-        CAST(holds AS BIGINT) - coalesce(
-            lag(CAST(holds AS BIGINT)) OVER (PARTITION BY chain, token_address, address ORDER BY second), 0
-        ) AS step
-    FROM sums
-    UNION ALL
-    SELECT chain, token_address, unnest([since, until]), unnest([1, -1])
-    FROM intervals
-    ANTI JOIN shared USING (chain, token_address, address)
-    WHERE coalesce(balance > 0, NOT starts_with(wide_balance, '-'))
+CREATE OR REPLACE MACRO holder_counts(of_token, zone := 'UTC') AS TABLE
+WITH steps AS (
+    SELECT chain, token_address, unnest([since, until]) AS second, unnest([1, -1]) AS step
+    FROM balance_periods(of_token)
 ),
 by_day AS (
     SELECT
         chain,
         token_address,
-        CAST(make_timestamp(second // 86400 * 86400000000) AS DATE) AS day,
+        CASE
+            WHEN zone = 'UTC' THEN CAST(make_timestamp(second // 86400 * 86400000000) AS DATE)
+            ELSE CAST(timezone(zone, to_timestamp(second)) AS DATE)
+        END AS day,
         CAST(sum(step) AS BIGINT) AS holders_change
     FROM steps
     WHERE second < 4611686018427387904
@@ -206,6 +167,20 @@ SELECT
     holders_change
 FROM by_day
 WHERE holders_change <> 0;
+
+-- The number of holders of a token (its address or symbol) of your store at the end of every day from first_day to
+-- last_day, in the zone. holder_counts has the days with a change only. A token that is not of your store is an error.
+-- Example: FROM holders_by_day((SELECT min(token_address) FROM stored_tokens), '2026-06-28', '2026-06-30') ORDER BY chain, day;
+CREATE OR REPLACE MACRO holders_by_day(of_token, first_day, last_day, zone := 'UTC') AS TABLE
+WITH days AS (
+    SELECT stored.chain, stored.token_address, days.day
+    FROM periods('day', first_day, last_day, zone := zone) AS days
+    CROSS JOIN stored_tokens AS stored
+    WHERE stored.token_address = stored_token_of(of_token)
+)
+SELECT days.chain, days.token_address, days.day, coalesce(counts.holders, 0) AS holders
+FROM days
+ASOF LEFT JOIN holder_counts(of_token, zone := zone) AS counts ON counts.chain = days.chain AND counts.day <= days.day;
 
 -- Who holds an item (a token_id) of an NFT of your store at the end of the second t: one row for each holder, from your
 -- own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item any number.

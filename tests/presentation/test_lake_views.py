@@ -20,14 +20,15 @@ import pytest
 import holderlake
 from holderlake.analysis.entities.links import MARKED, find_entities
 from holderlake.core.contract.tables import TABLES
-from holderlake.core.dataframes import DataFrames
 from holderlake.core.lake.damage import Damage, damages
 from holderlake.core.lake.lake import Lake
-from holderlake.core.warehouse import lake_views, schema
+from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.connections import run_query
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
+from holderlake.presentation import lake_views
+from holderlake.presentation.dataframes import DataFrames
 from holderlake.sources.rpc.undone import record_undone
 from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Verified

@@ -10,18 +10,17 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, StringConstraints
 
 from holderlake.core.contract import prices
-from holderlake.core.contract.extra_models import (
+from holderlake.core.contract.models import Address, ChainId, HolderLimit, PlainInteger
+from holderlake.core.contract.requests import Options, Request, TokenRequest
+from holderlake.service.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,
     HoldersPage,
     ItemHolders,
     MapChanges,
-    MapRules,
     OwnerClusters,
 )
-from holderlake.core.contract.models import Address, ChainId, HolderLimit, PlainInteger
-from holderlake.core.contract.requests import Options, Request, TokenRequest
 
 MAX_PAGE = 10_000
 MAX_CHANGES = 10_000
@@ -190,15 +189,6 @@ class LabelsRequest(Request):
     answer: ClassVar[Any] = AddressLabels
 
     address: Address
-
-
-class RulesRequest(Request):
-    """GET /v0/x/rules: the rules by which maps are made."""
-
-    endpoint: ClassVar[str] = "x_rules"
-    route: ClassVar[str] = "/v0/x/rules"
-    price: ClassVar[int] = 0
-    answer: ClassVar[Any] = MapRules
 
 
 class ItemRequest(TokenRequest):

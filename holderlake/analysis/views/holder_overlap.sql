@@ -15,10 +15,10 @@ WITH listed AS MATERIALIZED (
         list.holders_total,
         holding.address,
         holding.share,
-        special_addresses.address IS NULL AS is_wallet
+        special.address IS NULL AS is_wallet
     FROM holders_as_of(t) AS holding
     JOIN holder_lists AS list USING (chain, token_address, timestamp)
-    LEFT JOIN special_addresses ON special_addresses.chain = holding.chain AND special_addresses.address = holding.address
+    LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = holding.chain AND special.address = holding.address
 )
 SELECT
     a.chain AS chain_a,

@@ -84,7 +84,7 @@ GROUP BY ALL;
 
 -- All holders of a token (its address or symbol) of your store at the end of the second t, with the wallets of one
 -- entity as one row, the largest owner first; from complete balances (balances_at), so no list is needed. kind is that
--- of special_addresses, null for wallets. searched as in owners_as_of.
+-- of special_addresses_as_of, null for wallets. searched as in owners_as_of.
 -- Example: SELECT owner, wallets, share FROM holders_by_owner((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY rank LIMIT 3;
 CREATE OR REPLACE MACRO holders_by_owner(of_token, t) AS TABLE
 WITH owners AS (
@@ -98,7 +98,7 @@ WITH owners AS (
         sum(held.share) AS share
     FROM balances_at(of_token, t) AS held
     LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
-    LEFT JOIN special_addresses AS special ON special.chain = held.chain AND special.address = held.address
+    LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = held.chain AND special.address = held.address
     GROUP BY ALL
 )
 SELECT
@@ -136,7 +136,7 @@ WITH held AS (
         entities.certain_entity
     FROM balances_at(of_token, t) AS held
     LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
-    LEFT JOIN special_addresses AS special ON special.chain = held.chain AND special.address = held.address
+    LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = held.chain AND special.address = held.address
 ),
 sizes AS (
     SELECT chain, 'wallets' AS holders, size, share FROM held WHERE NOT is_special
@@ -153,21 +153,30 @@ sizes AS (
 ),
 ranked AS (
     SELECT
-        *,
+        chain,
+        holders,
+        size,
+        share,
         row_number() OVER from_largest AS place,
-        row_number() OVER (PARTITION BY chain, holders ORDER BY size) AS place_from_smallest,
         sum(size) OVER (PARTITION BY chain, holders) AS total,
-        sum(size) OVER from_largest AS size_so_far
+        total - sum(size) OVER from_largest + size AS so_far
     FROM sizes
     WINDOW from_largest AS (PARTITION BY chain, holders ORDER BY size DESC ROWS UNBOUNDED PRECEDING)
 )
 SELECT
     chain,
     holders,
-    count(*) AS number,
-    sum(share) FILTER (place <= 10) AS top_10_share,
-    2 * sum(place_from_smallest * size) / (count(*) * any_value(total)) - (count(*) + 1) / count(*) AS gini_index,
-    sum(power(size / total, 2)) AS herfindahl_hirschman_index,
-    count(*) FILTER (size_so_far - size < total / 2) AS nakamoto_coefficient
-FROM ranked
-GROUP BY chain, holders;
+    figures.number,
+    top_10_share,
+    figures.gini_index,
+    figures.herfindahl_hirschman_index,
+    figures.nakamoto_coefficient
+FROM (
+    SELECT
+        chain,
+        holders,
+        sum(share) FILTER (place <= 10) AS top_10_share,
+        concentration_of(size, place, so_far, total) AS figures
+    FROM ranked
+    GROUP BY chain, holders
+);

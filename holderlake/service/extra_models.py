@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holderlake.core.contract.fields import Column
 from holderlake.core.contract.models import GroupedTransferData, Holder, Model, RawAmount, Share, UnixSeconds
-from holderlake.core.contract.rules import Rules
 
 
 class HoldersPage(Model):
@@ -273,11 +272,3 @@ class VerifiedTokens(Model):
     """The tokens whose transfers were compared with a node."""
 
     tokens: list[VerifiedToken]
-
-
-class MapRules(Rules, Model):
-    """The rules by which maps are computed. Two maps can be compared if their rules and options are equal."""
-
-    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
-
-    score_version: int = Field(ge=1, description="Version of the service score: its formula and its groups.")

@@ -62,35 +62,75 @@ FROM named
 GROUP BY chain, address;
 
 -- Addresses that your own labels or some row (of holders, map_nodes or addresses) mark as exchange or contract, by
--- chain. Exclude them with ANTI JOIN special_addresses USING (chain, address).
--- Example: SELECT chain, kind, count(*) AS addresses FROM special_addresses GROUP BY ALL ORDER BY ALL;
-CREATE OR REPLACE VIEW special_addresses AS
+-- chain and time. Rows of answers mark an address at all times, unless your own labels give it periods: then only they
+-- count. Addresses without an owner (mints come from them, burns go to them) are burn at all times.
+-- Example: SELECT chain, kind, count(*) AS addresses FROM special_periods GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE VIEW special_periods AS
 WITH marked AS (
-    SELECT chain, address, is_cex, is_dex, label, false AS own, fetched_at, timestamp
+    SELECT chain, address, is_cex, is_dex, label, fetched_at, timestamp
     FROM holders
     WHERE is_cex OR is_dex OR is_contract
     UNION ALL
-    SELECT chain, address, is_cex, is_dex, label, false, fetched_at, timestamp
+    SELECT chain, address, is_cex, is_dex, label, fetched_at, timestamp
     FROM map_nodes
     WHERE is_cex OR is_dex OR is_contract
     UNION ALL
-    SELECT chain, address, is_cex, is_dex, label, false, fetched_at, timestamp
+    SELECT chain, address, is_cex, is_dex, label, fetched_at, timestamp
     FROM addresses
     WHERE is_cex OR is_dex OR is_contract
-    UNION ALL
-    SELECT chain, address, kind = 'cex', kind = 'dex', label, true, NULL, NULL
-    FROM stored_labels
-    WHERE kind IS NOT NULL
+),
+answered AS (
+    SELECT
+        chain,
+        address,
+        CASE
+            WHEN is_burn(address) THEN 'burn'
+            WHEN bool_or(is_cex) THEN 'cex'
+            WHEN bool_or(is_dex) THEN 'dex'
+            ELSE 'contract'
+        END AS kind,
+        max_by(label, (fetched_at, timestamp, label)) FILTER (label IS NOT NULL) AS label
+    FROM marked
+    GROUP BY chain, address
+),
+own AS (
+    SELECT *, valid_from IS NOT NULL OR valid_to IS NOT NULL AS has_period
+    FROM label_periods
 )
 SELECT
-    chain,
-    address,
-    CASE WHEN bool_or(is_cex) THEN 'cex' WHEN bool_or(is_dex) THEN 'dex' ELSE 'contract' END AS kind,
-    max_by(label, (own, fetched_at, timestamp, label)) FILTER (label IS NOT NULL) AS label
-FROM marked
-GROUP BY chain, address;
+    coalesce(own.chain, answered.chain) AS chain,
+    coalesce(own.address, answered.address) AS address,
+    CASE
+        WHEN has_period THEN own.kind
+        WHEN 'burn' IN (own.kind, answered.kind) THEN 'burn'
+        WHEN 'cex' IN (own.kind, answered.kind) THEN 'cex'
+        WHEN 'dex' IN (own.kind, answered.kind) THEN 'dex'
+        ELSE coalesce(own.kind, answered.kind)
+    END AS kind,
+    coalesce(own.label, answered.label) AS label,
+    valid_from,
+    valid_to
+FROM own
+FULL JOIN answered ON answered.chain = own.chain AND answered.address = own.address
+WHERE CASE WHEN has_period THEN own.kind ELSE coalesce(own.kind, answered.kind) END IS NOT NULL;
 
--- Addresses of exchanges, by chain.
+-- Exchanges, contracts and addresses without an owner as of t, by chain; see special_periods. Exclude them from the
+-- holders of the past with ANTI JOIN special_addresses_as_of(t) USING (chain, address).
+-- Example: SELECT chain, kind, count(*) AS addresses FROM special_addresses_as_of('2026-06-30') GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE MACRO special_addresses_as_of(t) AS TABLE
+SELECT chain, address, kind, label
+FROM special_periods
+-- in whole seconds, because the end of a date alone is later than the last second of a period
+WHERE date_trunc('second', instant(t)) >= coalesce(valid_from, '-infinity')
+    AND date_trunc('second', instant(t)) <= coalesce(valid_to, 'infinity');
+
+-- Exchanges, contracts and addresses without an owner at present, by chain. Exclude them with ANTI JOIN
+-- special_addresses USING (chain, address); special_addresses_as_of(t) has those of a time.
+-- Example: SELECT chain, kind, count(*) AS addresses FROM special_addresses GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE VIEW special_addresses AS
+FROM special_addresses_as_of(now());
+
+-- Addresses of exchanges at present, by chain.
 -- Example: SELECT chain, label, kind, count(*) AS addresses FROM exchanges GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW exchanges AS
 FROM special_addresses

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -18,14 +17,16 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pydantic import ValidationError
+from sqlalchemy import Column, MetaData, Text, select
 
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import ENDPOINTS, Request
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.provider.ledger.reports import Restored
-from holderlake.core.provider.ledger.statements import FORMAT, SCHEMAS
-from holderlake.core.storage.sqlite import Database
+from holderlake.core.provider.ledger.statements import ENTRIES, FORMAT, TABLES
+from holderlake.core.settings import Settings
+from holderlake.core.storage.state import State, StateConnection, put, single
 from holderlake.core.units import counted
 
 _log = logging.getLogger(__name__)
@@ -36,8 +37,16 @@ NOT_ARCHIVED: Final = "not archived"
 """Name in place of the endpoint of these charges."""
 _BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
 """The field that is the complete body of a request, by endpoint; other bodies are objects of fields."""
-_HOME_TABLE: Final = "CREATE TABLE IF NOT EXISTS home (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)"
-_ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem, expected FROM entries ORDER BY id"
+_HOME: Final = single("home", MetaData(), Column("name", Text, nullable=False))
+_COPIED: Final = ("run_id", "endpoint", "subject", "day", "state", "cost", "problem", "expected")
+
+
+def restore(ledger: CreditLedger, archive: AnswerArchive, settings: Settings) -> None:
+    """Add what an opened ledger lacks: the calls of the home's own file, if its state moved to PostgreSQL, and those of
+    answers in the archive that are newer than its last call, as after a restored backup."""
+    if settings.state.url is not None:
+        copy_home(ledger, settings.ledger)
+    restore_if_older(ledger, archive)
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
@@ -141,14 +150,19 @@ def copy_home(ledger: CreditLedger, path: Path) -> None:
     """Add the calls of the SQLite ledger at ``path`` to the shared ledger, once. The file keeps them."""
     if not path.exists():
         return
-    with closing(Database(path, SCHEMAS["sqlite"], "FULL", version=FORMAT)) as home:
+    with closing(State(path, TABLES, "FULL", version=FORMAT)) as home:
         name = home.run(_name)
-        if not ledger.knows_home(name) and ledger.add_home(name, home.rows(_ENTRIES)):
-            _log.warning("the calls in %s were copied to %s, which now counts all calls of this home", path, ledger)
+        if not ledger.knows_home(name):
+            calls = home.rows(select(*(ENTRIES.c[column] for column in _COPIED)).order_by(ENTRIES.c.id))
+            if ledger.add_home(name, [dict(zip(_COPIED, call, strict=True)) for call in calls]):
+                _log.warning("the calls in %s were copied to %s, which now counts all calls of this home", path, ledger)
 
 
-def _name(db: sqlite3.Connection) -> str:
+def _name(db: StateConnection) -> str:
     """Return the random name of the home, by which the shared ledger knows that it was copied."""
-    db.execute(_HOME_TABLE)
-    db.execute("INSERT OR IGNORE INTO home VALUES (1, ?)", (secrets.token_hex(16),))
-    return str(db.execute("SELECT name FROM home").fetchone()[0])
+    _HOME.create(db, checkfirst=True)
+    name = db.scalar(select(_HOME.c.name))
+    if name is None:
+        name = secrets.token_hex(16)
+        put(db, _HOME, {"name": name})
+    return str(name)

@@ -1,7 +1,7 @@
 -- Transfers of a token (its address or symbol) in your store, summed by period (each: hour, day, week, month, …), between clusters,
 -- exchanges, contracts and others. Clusters are those of the token's newest map on the chain, exchanges and contracts
--- those that any row or label names. Mints come from, and burns go to, addresses without an owner. Transfers within a
--- group are included. since and until (not included) limit the time, and make long histories fast:
+-- those that a row or label names at the time of the transfer (special_periods). Mints come from, and burns go to,
+-- addresses without an owner. Transfers within a group are included. since and until (not included) limit the time, and make long histories fast:
 -- flows('FERN', 'day', since := '2026-01-01').
 -- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows((SELECT min(token_address) FROM stored_tokens), 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS TABLE
@@ -12,30 +12,22 @@ WITH token AS MATERIALIZED (
             THEN token_of(of_token)
         END AS address
 ),
-named AS (
-    SELECT chain, address, kind, label FROM special_addresses
-    UNION ALL
-    SELECT chain, address, kind, label FROM stored_labels WHERE kind = 'burn'
-),
 groups AS MATERIALIZED (
     SELECT
         chain,
         address,
-        CASE
-            WHEN bool_or(kind = 'burn') THEN 'burn'
-            WHEN bool_or(kind IN ('cex', 'dex')) THEN 'exchange'
-            ELSE 'contract'
-        END AS kind,
+        CASE WHEN kind IN ('cex', 'dex') THEN 'exchange' ELSE kind END AS kind,
         NULL::BIGINT AS cluster_id,
-        max(label) AS label
-    FROM named
+        label,
+        coalesce(valid_from, '-infinity'::TIMESTAMP) AS valid_from,
+        coalesce(valid_to + INTERVAL 1 SECOND, 'infinity'::TIMESTAMP) AS valid_until
+    FROM special_periods AS special
     ANTI JOIN latest_cluster_members AS members
-        ON members.chain = named.chain
-        AND members.address = named.address
+        ON members.chain = special.chain
+        AND members.address = special.address
         AND members.token_address = (SELECT address FROM token)
-    GROUP BY chain, address
     UNION ALL
-    SELECT chain, address, 'cluster', cluster_id, NULL
+    SELECT chain, address, 'cluster', cluster_id, NULL, '-infinity'::TIMESTAMP, 'infinity'::TIMESTAMP
     FROM latest_cluster_members
     WHERE token_address = (SELECT address FROM token)
 ),
@@ -55,8 +47,16 @@ summed AS (
         count(DISTINCT moved.to_address) AS receivers,
         exact_total(moved.amount, moved.amount_exact) AS exact
     FROM transfers AS moved
-    LEFT JOIN groups AS senders ON senders.chain = moved.chain AND senders.address = moved.from_address
-    LEFT JOIN groups AS receivers ON receivers.chain = moved.chain AND receivers.address = moved.to_address
+    LEFT JOIN groups AS senders
+        ON senders.chain = moved.chain
+        AND senders.address = moved.from_address
+        AND moved.block_time >= senders.valid_from
+        AND moved.block_time < senders.valid_until
+    LEFT JOIN groups AS receivers
+        ON receivers.chain = moved.chain
+        AND receivers.address = moved.to_address
+        AND moved.block_time >= receivers.valid_from
+        AND moved.block_time < receivers.valid_until
     WHERE moved.token_address = (SELECT address FROM token)
         AND (since IS NULL OR moved.block_time >= start_of_period(since))
         AND (until IS NULL OR moved.block_time < start_of_period(until))

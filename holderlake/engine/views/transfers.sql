@@ -4,36 +4,38 @@
 CREATE OR REPLACE VIEW stored_tokens AS
 FROM _internal.stored_tokens;
 
--- The labels of your store (holderlake import labels), on each chain of the warehouse and of the store.
+-- The labels of your store (holderlake import labels) at present, on each chain of the warehouse and of the store.
 -- Example: SELECT kind, count(*) AS addresses FROM stored_labels GROUP BY kind ORDER BY kind;
 CREATE OR REPLACE VIEW stored_labels AS
-SELECT used.chain, labels.address, labels.kind, labels.label
-FROM _internal.stored_labels AS labels
-CROSS JOIN (
-    SELECT DISTINCT chain FROM partitions
-    UNION
-    SELECT chain FROM stored_tokens
-) AS used;
+FROM labels_as_of(now());
 
 -- The labels of your store at a time. A label without valid_from and valid_to counts at all times.
 -- Example: SELECT kind, count(*) AS addresses FROM labels_as_of('2026-01-01') GROUP BY kind ORDER BY kind;
 CREATE OR REPLACE MACRO labels_as_of(t) AS TABLE
-SELECT chain, address, kind, label
-FROM stored_labels
-ANTI JOIN label_periods USING (address)
-UNION ALL
 SELECT chain, address, kind, label
 FROM label_periods
 -- in whole seconds, because the end of a date alone is later than the last second of a period
 WHERE date_trunc('second', instant(t)) >= coalesce(valid_from, '-infinity')
     AND date_trunc('second', instant(t)) <= coalesce(valid_to, 'infinity');
 
--- What your store knows at each time of addresses whose labels have valid_from or valid_to, in the order of time.
--- Example: SELECT address, kind, label, valid_from, valid_to FROM label_periods ORDER BY ALL LIMIT 5;
+-- The labels of your store at all times: one row for each time in which an address has one label on a chain. A label
+-- file's row with a chain holds on that chain only, a row without one on each chain of the warehouse and of the store.
+-- Example: SELECT chain, address, kind, label, valid_from, valid_to FROM label_periods ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW label_periods AS
-SELECT used.chain, periods.*
-FROM _internal.label_periods AS periods
-CROSS JOIN (SELECT DISTINCT chain FROM stored_labels) AS used;
+WITH used AS (
+    SELECT chain FROM partitions
+    UNION
+    SELECT chain FROM stored_tokens
+)
+SELECT used.chain, labels.address, kind, label, valid_from, valid_to
+FROM _internal.labels AS labels
+JOIN used ON used.chain = labels.chain
+UNION ALL
+SELECT used.chain, labels.address, kind, label, valid_from, valid_to
+FROM _internal.labels AS labels
+CROSS JOIN used
+ANTI JOIN _internal.labels AS own ON own.chain = used.chain AND own.address = labels.address
+WHERE labels.chain IS NULL;
 
 -- A raw whole number as text, in token units: the text with a decimal point before its last digits.
 -- Example: SELECT token_units('1500000', 6) AS usdc;

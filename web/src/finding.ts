@@ -1,0 +1,59 @@
+/** One sentence about a map: what is most worth knowing, why, and how sure that is. It is above the map and in saved files. */
+import type { History, Instant, TokenMap } from "./data";
+import { evidenceOf, type Reason, type Units } from "./evidence";
+import { BURN_ADDRESSES } from "./columns";
+import { counted, date, name, seconds, share } from "./format";
+import { isExcluded } from "./map/scene";
+
+/** A change of the largest cluster's share by a smaller factor is not worth a word. */
+const NOTABLE = 1.2;
+
+export function findingOf(map: TokenMap, of: History, at: Instant, units: Units): string {
+  const [cluster] = map.clusters;
+  const burnt = burntShare(map);
+  const lost = burnt >= NOTABLE_BURN ? ` ${share(burnt)} is burnt.` : "";
+  if (!cluster) return withoutClusters(map) + lost;
+  const { hub, joined, reason, weakness } = evidenceOf(map, cluster, units);
+  const who = `${counted(cluster.holder_count, "wallet")} together hold ${share(cluster.share)}`;
+  const some = joined.size < cluster.holder_count ? `${joined.size} of them ` : "";
+  const how = hub ? `, ${joining(hub.kind, called(hub), some, reason)}` : "";
+  return `${who}${how}${trend(of, at)}.${weakness ? ` ${weakness}` : ""}${lost}`;
+}
+
+const NOTABLE_BURN = 0.01;
+
+export const isBurn = ({ address }: { address: string }) => BURN_ADDRESSES.includes(address);
+
+/** The share at addresses without an owner. */
+export const burntShare = (map: TokenMap) => map.nodes.reduce((sum, node) => sum + (node.kind !== "time" && isBurn(node) ? (node.share ?? 0) : 0), 0);
+
+const called = (node: { address: string; label: string | null }) => (node.label ? name(node) : "one wallet");
+
+/** Returns how a wallet, or an exchange in a window of time, joins holders. */
+function joining(kind: string, hub: string, some: string, { sent, got, begin, end }: Reason): string {
+  const when = !end ? "" : date(begin) === date(end) ? ` on ${date(end)}` : ` from ${date(begin)} to ${date(end)}`;
+  if (kind === "time") return `${some}with transfers of ${hub} in the same minutes${when}`;
+  if (sent > 1) return `${some}funded by ${hub}${when}`;
+  if (got > 1) return `${some}paying into ${hub}${when}`;
+  return `${some}linked by transfers${when}`;
+}
+
+function withoutClusters(map: TokenMap): string {
+  const drawn = map.nodes.filter((node) => node.kind === "top_holder" && !isExcluded(node));
+  const [largest] = drawn;
+  if (!largest) return "";
+  return `Nothing links the ${counted(drawn.length, "drawn holder")}; the largest, ${name(largest)}, has ${share(largest.share)}.`;
+}
+
+/** Returns how the share of the largest cluster changed: up to the newest date, or at the newest since its extreme. */
+function trend({ instants }: History, at: Instant): string {
+  const known = instants.filter((one) => one.series === at.series && one.largest_cluster !== null);
+  const part = (one: Instant) => one.largest_cluster as number;
+  const last = known.at(-1);
+  if (at.largest_cluster === null || !last || known.length < 2) return "";
+  const differs = (one: Instant) => Math.max(part(one), part(at)) > NOTABLE * Math.min(part(one), part(at));
+  if (last.at !== at.at) return differs(last) ? `; largest cluster ${part(last) < part(at) ? "down" : "up"} to ${share(part(last))} on ${date(seconds(last.at))}` : "";
+  const extremes = known.filter(differs).sort((one, two) => Math.abs(part(two) - part(at)) - Math.abs(part(one) - part(at)));
+  const [far] = extremes;
+  return far ? `; largest cluster ${part(far) > part(at) ? "down" : "up"} from ${share(part(far))} on ${date(seconds(far.at))}` : "";
+}
