@@ -23,10 +23,8 @@ from tests.end_to_end.backfills import (
     Backfill,
     Customer,
     Service,
-    away_from_midnight,
     ended,
     same_lake,
-    service_of,
     warehouse_holds_the_lake,
 )
 from tests.end_to_end.filler import READY, ROOMS
@@ -50,22 +48,6 @@ LEFT_BEHIND = {
     "a load half done": "warehouse.duckdb.next",
 }
 """Files that a kill at that moment leaves in the home."""
-
-
-@pytest.fixture(scope="module")
-def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The real service in a process of its own."""
-    away_from_midnight()
-    with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def undisturbed(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfill:
-    """The same backfill, left alone."""
-    backfill = Backfill(tmp_path_factory.mktemp("undisturbed") / "home", service.customer(), INSTANTS)
-    backfill.finish()
-    return backfill
 
 
 def test_an_undisturbed_backfill_pays_for_each_request_once(undisturbed: Backfill) -> None:

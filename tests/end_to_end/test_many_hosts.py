@@ -28,10 +28,8 @@ from tests.end_to_end.backfills import (
     Backfill,
     Customer,
     Service,
-    away_from_midnight,
     ended,
     same_lake,
-    service_of,
     warehouse_holds_the_lake,
 )
 from tests.helpers.processes import wait_until
@@ -69,22 +67,6 @@ class Host(Backfill):
     @property
     def answers(self) -> set[str]:
         return {stored.digest for stored in self.workspace.archive.stored()}
-
-
-@pytest.fixture(scope="module")
-def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The real service in a separate process."""
-    away_from_midnight()
-    with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def undisturbed(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfill:
-    """The same backfill by one host with its own lake."""
-    backfill = Backfill(tmp_path_factory.mktemp("undisturbed") / "home", service.customer(), INSTANTS)
-    backfill.finish()
-    return backfill
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,10 +13,8 @@ from tests.end_to_end.backfills import (
     CONCURRENCY,
     Backfill,
     Service,
-    away_from_midnight,
     ended,
     same_lake,
-    service_of,
     warehouse_holds_the_lake,
 )
 from tests.end_to_end.filler import STOPPED_BY_A_CEILING
@@ -27,26 +24,10 @@ pytestmark = pytest.mark.long
 INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(2)]
 
 
-@pytest.fixture(scope="module")
-def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The real service in a process of its own."""
-    away_from_midnight()
-    with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def alone(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfill:
-    """The same backfill by one process without a ceiling."""
-    backfill = Backfill(tmp_path_factory.mktemp("alone") / "home", service.customer(), INSTANTS)
-    backfill.finish()
-    return backfill
-
-
 def test_two_backfills_share_one_ceiling_and_a_third_completes(
-    service: Service, alone: Backfill, tmp_path: Path
+    service: Service, undisturbed: Backfill, tmp_path: Path
 ) -> None:
-    ceiling = alone.customer.spent // 2
+    ceiling = undisturbed.customer.spent // 2
     per_day = {"HOLDERLAKE_BUDGET__PER_DAY": credits_text(ceiling).replace(",", "")}
     low = Backfill(tmp_path / "home", service.customer(), INSTANTS, per_day)
     for process in [low.start("one"), low.start("other")]:
@@ -57,21 +38,21 @@ def test_two_backfills_share_one_ceiling_and_a_third_completes(
 
     high = Backfill(low.home, low.customer, INSTANTS)
     high.finish("third")
-    _paid_twice_at_most_for_what_was_in_flight(high, alone)
+    _paid_twice_at_most_for_what_was_in_flight(high, undisturbed)
 
 
-def test_two_backfills_of_the_same_share_the_work(service: Service, alone: Backfill, tmp_path: Path) -> None:
+def test_two_backfills_of_the_same_share_the_work(service: Service, undisturbed: Backfill, tmp_path: Path) -> None:
     both = Backfill(tmp_path / "home", service.customer(), INSTANTS)
     for process in [both.start("one"), both.start("other")]:
         ended(process)
-    _paid_twice_at_most_for_what_was_in_flight(both, alone)
+    _paid_twice_at_most_for_what_was_in_flight(both, undisturbed)
 
 
-def _paid_twice_at_most_for_what_was_in_flight(backfill: Backfill, alone: Backfill) -> None:
-    once, billed = alone.customer.billed, backfill.customer.billed
-    same_lake(backfill, alone)
+def _paid_twice_at_most_for_what_was_in_flight(backfill: Backfill, undisturbed: Backfill) -> None:
+    once, billed = undisturbed.customer.billed, backfill.customer.billed
+    same_lake(backfill, undisturbed)
     warehouse_holds_the_lake(backfill)
-    assert backfill.answers == alone.answers
+    assert backfill.answers == undisturbed.answers
     assert backfill.totals.spent == backfill.customer.spent
     assert billed >= once
     twice = billed - once
