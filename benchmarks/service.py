@@ -52,7 +52,7 @@ import sys
 from pathlib import Path
 import uvicorn
 from fastapi import FastAPI, Response
-from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.presentation.protocol import limited_protocol
 body = Path(sys.argv[1]).read_bytes()
 app = FastAPI()
 @app.get("/constant")

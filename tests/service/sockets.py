@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.presentation.protocol import limited_protocol
 from tests.helpers.processes import wait_until
 
 PATIENCE = 120.0

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.presentation.protocol import limited_protocol
 from tests.helpers.processes import wait_until
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
 

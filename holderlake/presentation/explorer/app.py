@@ -37,7 +37,7 @@ from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.errors import UnusableStore
 from holderlake.presentation.explorer import answers
 from holderlake.presentation.explorer.published import Published, Reader
-from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.presentation.protocol import limited_protocol
 
 STATIC: Final = Path(__file__).with_name("static")
 """Folder of the page's HTML, CSS and JavaScript, built from ``web/``."""

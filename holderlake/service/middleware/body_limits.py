@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import suppress
 from email.message import Message as Headers
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Final
 
 from starlette.types import Message, Receive, Scope
 
+from holderlake.presentation.protocol import has_body
 from holderlake.service.errors import ServiceError
 
 _DISCARD_FACTOR: Final = 16
@@ -83,13 +83,6 @@ class _LimitedBody:
         return ServiceError(
             "body_too_large", f"The body may be at most {self._limit:,} bytes: divide it among several requests"
         )
-
-
-def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether request headers (names in lower case) announce a body that is not empty."""
-    return any(
-        (name == b"content-length" and value.strip(b"0")) or name == b"transfer-encoding" for name, value in headers
-    )
 
 
 def _declared_length(scope: Scope) -> int:

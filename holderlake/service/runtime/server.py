@@ -21,8 +21,8 @@ from uvicorn.config import STARTUP_FAILURE
 
 from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.core.signals import until_stopped
+from holderlake.presentation.protocol import limited_protocol
 from holderlake.service.observability import Log, log_config
-from holderlake.service.runtime.protocol import limited_protocol
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Adds limits that uvicorn's HTTP protocol lacks: on headers, open connections, and waiting.
 
 They bound the memory of a service without a reverse proxy. A refused request never reaches the app: it gets an error of
-the contract, and its connection is closed. The limits on bodies and on calls per minute are in ``middleware``.
+the contract, and its connection is closed. Limits on bodies and on calls per minute belong to the service.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.errors import ERROR_KINDS
-from holderlake.service.middleware.body_limits import has_body
 
 _LINGER_SECONDS: Final = 1.0
 """Seconds between an error and closing. If the caller still sends, closing at once would discard the error."""
@@ -183,3 +182,10 @@ class _LimitedProtocol(HttpToolsProtocol):
             headers.append((b"retry-after", b"1"))
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         return b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (status, status.phrase.encode(), head, body)
+
+
+def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether request headers (names in lower case) announce a body that is not empty."""
+    return any(
+        (name == b"content-length" and value.strip(b"0")) or name == b"transfer-encoding" for name, value in headers
+    )
