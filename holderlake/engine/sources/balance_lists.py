@@ -22,10 +22,10 @@ from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCE
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Key
 from holderlake.engine.sources.files import columns
-from holderlake.engine.sources.files.formats import FORMATS_TABLE, STANDARDS
 from holderlake.engine.sources.files.layouts import DECIMALS
 from holderlake.engine.sources.files.mapping import ColumnMap, check_columns, parse_map
 from holderlake.engine.sources.files.values import without_separators
+from holderlake.engine.sources.formats import FORMATS_TABLE, STANDARDS
 from holderlake.engine.sources.notices import are_rounded
 from holderlake.engine.sources.problems import bad_source
 from holderlake.engine.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holderlake.contract.chains.addresses import is_any_address
-from holderlake.engine.sources.files.formats import FORMATS_TABLE, folded_name
+from holderlake.engine.sources.formats import FORMATS_TABLE, folded_name
 from holderlake.units import counted
 
 _KEYS: Final = {kind: frozenset(keys) for kind, keys in FORMATS_TABLE["answers"].items()}

@@ -18,7 +18,7 @@ from holderlake.engine.content_indexes import content_indexes
 from holderlake.engine.records import NATIVE_LOG_INDEX, TRANSFERS
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
-from holderlake.engine.sources.files.formats import STANDARDS
+from holderlake.engine.sources.formats import STANDARDS
 from holderlake.engine.sources.raw_rows import RawTable
 
 DECIMALS: Final = "decimals"

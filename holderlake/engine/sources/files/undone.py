@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.engine.sources.files.formats import FORMATS_TABLE, first_spelt, folded_name, spellings
+from holderlake.engine.sources.formats import FORMATS_TABLE, first_spelt, folded_name, spellings
 from holderlake.engine.sources.problems import bad_source
 from holderlake.engine.sources.raw_rows import RawTable, rows_where
 from holderlake.units import counted
