@@ -99,8 +99,9 @@ def import_paths(  # noqa: PLR0915 - a report in one place
             listed = read_tokens(path)
             left_out.extend(listed.left_out)
             messages.extend(listed.notices)
-            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens), "notices": listed.notices}
-            return line | ({"left out": listed.left_out} if listed.left_out else {})
+            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
+            lists = {"left out": listed.left_out, "notices": listed.notices}
+            return line | {name: sentences for name, sentences in lists.items() if sentences}
         file_transfers = read(path)
         report = store.add_transfers(file_transfers.transfers, path.name)
         if "token_address" in options.column_map.constants:

@@ -23,10 +23,10 @@ from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCE
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Key
 from holderlake.sources.files import columns
-from holderlake.sources.files.formats import FORMATS_TABLE, STANDARDS
 from holderlake.sources.files.layouts import DECIMALS
 from holderlake.sources.files.mapping import ColumnMap, check_columns, parse_map
 from holderlake.sources.files.values import without_separators
+from holderlake.sources.formats import FORMATS_TABLE, STANDARDS
 from holderlake.sources.notices import are_rounded
 from holderlake.sources.problems import bad_source
 from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows

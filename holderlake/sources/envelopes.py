@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from holderlake.core.contract.chains.addresses import is_any_address
 from holderlake.core.units import counted
-from holderlake.sources.files.formats import FORMATS_TABLE, folded_name
+from holderlake.sources.formats import FORMATS_TABLE, folded_name
 
 _KEYS: Final = {kind: frozenset(keys) for kind, keys in FORMATS_TABLE["answers"].items()}
 WRAPPERS: Final = _KEYS["wrappers"]

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from holderlake.sources.files.formats import FORMATS_TABLE
+from holderlake.sources.formats import FORMATS_TABLE
 
 
 @dataclass(frozen=True)

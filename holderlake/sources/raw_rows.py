@@ -30,7 +30,7 @@ from holderlake.core.contract.chains.addresses import is_any_address, shown
 from holderlake.core.contract.text import printable
 from holderlake.engine.errors import BadSource
 from holderlake.sources.envelopes import Pages
-from holderlake.sources.files.formats import FORMATS_TABLE
+from holderlake.sources.formats import FORMATS_TABLE
 from holderlake.sources.json_rows import read_json
 from holderlake.sources.problems import Problems, Rejected, RejectedRow, bad_source
 
@@ -107,8 +107,7 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
     """
     if _magic(path) == _PARQUET_MAGIC or path.suffix == ".parquet":
         return RawTable(path, _read_parquet(path))
-    _refuse_programs(path)
-    if not _is_json(path):
+    if not _begin(path).startswith((b"{", b"[")):
         return _without_blank_rows(RawTable(path, _read_csv(path)))
     pages = Pages()
     with _readable(path, "JSON file"), _open_bytes(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
@@ -292,18 +291,14 @@ def _refuse_repeated(path: Path, names: list[str]) -> None:
         )
 
 
-def _refuse_programs(path: Path) -> None:
-    """Raise ``BadSource`` if the file is a program or a web page that may contain rows."""
+def _begin(path: Path) -> bytes:
+    """Return the first bytes of a text file. Raises ``BadSource`` if it is a program or a web page."""
     with _readable(path, "text file"), _open_bytes(path) as stream:
         begin = stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
     for pattern, reason in _PROGRAMS.items():
         if re.match(pattern, begin, re.IGNORECASE):
             raise bad_source(path, reason)
-
-
-def _is_json(path: Path) -> bool:
-    with _readable(path, "text file"), _open_bytes(path) as stream:
-        return stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+    return begin
 
 
 def _read_csv(path: Path) -> pa.Table:

@@ -18,7 +18,7 @@ from holderlake.engine.content_indexes import content_indexes
 from holderlake.engine.records import NATIVE_LOG_INDEX, TRANSFERS
 from holderlake.sources.files import columns
 from holderlake.sources.files.event_logs import LOG_COLUMNS, decoded_logs
-from holderlake.sources.files.formats import STANDARDS
+from holderlake.sources.formats import STANDARDS
 from holderlake.sources.raw_rows import RawTable
 
 DECIMALS: Final = "decimals"

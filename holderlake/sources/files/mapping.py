@@ -20,7 +20,7 @@ from holderlake.core.contract.chains.addresses import shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.files import columns
-from holderlake.sources.files.formats import FORMATS_TABLE, folded_name, spellings
+from holderlake.sources.formats import FORMATS_TABLE, folded_name, spellings
 from holderlake.sources.problems import bad_source
 from holderlake.sources.raw_rows import RawTable, listed, read_raw, rejected_rows
 
@@ -332,23 +332,6 @@ class Preset:
         """True if only EVM chains have files of this kind. A preset of another chain has a constant ``chain``."""
         return "chain" not in self.constants
 
-    def map_of(self, names: Iterable[str], user_map: ColumnMap) -> ColumnMap | None:
-        """Return the column map for a file with the columns ``names``; None if a needed column is missing.
-
-        ``user_map`` is the user's column map, which takes precedence over the preset.
-        """
-        columns, missing = self.match(names, user_map)
-        return None if missing else user_map.over(ColumnMap(columns, self.constants))
-
-    def missing(self, names: Iterable[str], user_map: ColumnMap) -> list[str]:
-        """Return the columns of our layout that the user must map or set, so that this preset fits the file.
-
-        ``names`` are the file's columns, ``user_map`` is the user's column map. The result is empty if the file has too
-        few of the preset's columns.
-        """
-        columns, missing = self.match(names, user_map)
-        return missing if set(missing) <= _REMEDIES.keys() and len(columns) > len(missing) + 2 else []
-
     def lacking(self, names: Iterable[str]) -> list[str]:
         """Return the columns that a file with the columns ``names`` lacks, under the preset's names."""
         return [self.columns.get(name, (name,))[0] for name in self.match(names, ColumnMap())[1]]
@@ -373,28 +356,31 @@ class Preset:
         return columns, missing
 
 
-def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
+def preset_for(names: Collection[str], user_map: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
     """Return the first preset that fits the columns, with its column map; None if none fits.
 
     ``user_map`` is the user's column map. ``format`` selects the presets of one format; None tries all.
     """
-    seen = list(names)
-    for preset in PRESETS:
-        column_map = preset.map_of(seen, user_map) if format in (None, preset.format) else None
-        if column_map is not None:
-            return preset, column_map
+    for preset in presets_of(format):
+        columns, missing = preset.match(names, user_map)
+        if not missing:
+            return preset, user_map.over(ColumnMap(columns, preset.constants))
     return None
 
 
-def missing_options(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[str, set[str]]:
+def presets_of(format: str | None) -> list[Preset]:
+    """Return the presets of a format; None means all."""
+    return [preset for preset in PRESETS if format in (None, preset.format)]
+
+
+def missing_options(names: Collection[str], user_map: ColumnMap, format: str | None) -> tuple[str, set[str]]:
     """Return a sentence with the options that the user must add so that a preset fits, and our columns that the file
     then has. The sentence is empty if no options suffice."""
-    seen = list(names)
-    for preset in PRESETS:
-        missing = preset.missing(seen, user_map) if format in (None, preset.format) else []
-        if missing:
+    for preset in presets_of(format):
+        columns, missing = preset.match(names, user_map)
+        if missing and set(missing) <= _REMEDIES.keys() and len(columns) > len(missing) + 2:
             text = f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
-            return text, {*preset.match(seen, user_map)[0], *preset.constants, *user_map.columns, *user_map.constants}
+            return text, {*columns, *preset.constants, *user_map.columns, *user_map.constants}
     return "", set()
 
 

@@ -18,7 +18,6 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS, Key
 from holderlake.sources.files import columns
 from holderlake.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
-from holderlake.sources.files.formats import folded_name, spellings
 from holderlake.sources.files.layouts import DECIMALS, LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
 from holderlake.sources.files.mapping import (
     FAILED,
@@ -30,12 +29,14 @@ from holderlake.sources.files.mapping import (
     missing_options,
     missing_text,
     preset_for,
+    presets_of,
     suggestion,
     with_item_values,
     with_times,
 )
 from holderlake.sources.files.undone import noted_hashes, without_undone
 from holderlake.sources.files.values import note_ambiguous, without_separators
+from holderlake.sources.formats import folded_name, spellings
 from holderlake.sources.problems import Rejected
 from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows, rows_where
 
@@ -166,7 +167,6 @@ def _is_known(names: Collection[str], options: FileOptions) -> bool:
 class _Found:
     """A recognised file, with its layout, or with its column map and the preset that gave the map."""
 
-    format: str
     layout: Layout | None = None
     column_map: ColumnMap = field(default_factory=ColumnMap)
     preset: Preset | None = None
@@ -213,14 +213,14 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
     if not column_map:
         for layout in LAYOUTS:
             if format in (None, layout.format) and layout.fits(names):
-                return _Found(layout.format, layout)
+                return _Found(layout)
     if column_map and not missing_columns((), column_map):  # a complete map needs no preset
-        return _Found(_MAPPED.format, None, column_map)
+        return _Found(None, column_map)
     preset = preset_for(names, column_map, format)
     if preset is not None:
-        return _Found(preset[0].format, None, preset[1], preset[0])
+        return _Found(None, preset[1], preset[0])
     if column_map and (not missing_columns(names, column_map) or not missing_options(names, column_map, format)[0]):
-        return _Found(_MAPPED.format, None, column_map)
+        return _Found(None, column_map)
     raise _unknown(raw, options)
 
 
@@ -300,11 +300,10 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
             '{"tokens": [{"chainId": 1, "address": "0x…", "name": "…", "symbol": "…", "decimals": 18}]}'
         )
     candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
-    titles = {preset.title for preset in PRESETS if format in (None, preset.format)}
-    titles |= {layout.title for layout in candidates}
+    titles = {layout.title for layout in candidates} | {preset.title for preset in presets_of(format)}
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
     lacking = [(layout.title, sorted(layout.needs - set(names))) for layout in possible]
-    lacking += [(preset.title, preset.lacking(names)) for preset in PRESETS if format in (None, preset.format)]
+    lacking += [(preset.title, preset.lacking(names)) for preset in presets_of(format)]
     nearest, lacked = min(lacking, key=lambda one: len(one[1]) or len(names))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.core.units import counted
-from holderlake.sources.files.formats import FORMATS_TABLE, first_spelt, folded_name, spellings
+from holderlake.sources.formats import FORMATS_TABLE, first_spelt, folded_name, spellings
 from holderlake.sources.problems import bad_source
 from holderlake.sources.raw_rows import RawTable, rows_where
 

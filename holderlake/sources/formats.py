@@ -1,4 +1,4 @@
-"""The table of formats, ``presets.toml``: names, keys and values by which files are recognised."""
+"""The table of formats, ``files/presets.toml``: names, keys and values by which files are recognised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FORMATS_TABLE: Final[Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("presets.toml").read_text(encoding="utf-8")
+    (Path(__file__).parent / "files" / "presets.toml").read_text(encoding="utf-8")
 )
 STANDARDS: Final[Mapping[str, str]] = {
     name: standard for standard, names in FORMATS_TABLE["standards"].items() for name in names
