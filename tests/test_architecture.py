@@ -21,7 +21,7 @@ CORE = {
     "core.http": {"core.contract"},
     "core.settings": {"core.contract", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
-    "core.provider": {"core.contract", "core.storage", "core.http", "core.archive", "core.units"},
+    "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
     "core.client": {"core.contract", "core.provider"},
     "core.decoding": {"core.contract"},
     "core.lake": {"core.contract", "core.storage", "core.units"},

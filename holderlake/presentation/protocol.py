@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.events import TimerHandle
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 

@@ -1,4 +1,4 @@
-"""Limits the size, duration and media type of request bodies. ``runtime.protocol`` limits headers."""
+"""Limits the size, duration and media type of request bodies. ``presentation.protocol`` limits headers."""
 
 from __future__ import annotations
 
