@@ -130,6 +130,7 @@ _FACTS: Final = (
     "hubs",
     "batches",
     "distributors",
+    "uncovered",
     "funded",
 )
 """The statements whose tables all kinds of evidence read. A statement comes after all statements that it uses."""
