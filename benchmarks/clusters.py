@@ -357,56 +357,56 @@ def report_histories(folder: Path, results: Path) -> None:
 def report_missed(sample: Sample, entity: Mapping[str, int]) -> None:
     """Print what pairs of one owner that are in no common entity have in common: hops, and hops without hubs."""
     table = pq.read_table(sample.transfers, columns=["from_address", "to_address"])
-    beside = _beside(table)
-    hubs = {address for address, others in beside.items() if len(others) > MAX_COUNTERPARTIES}
+    neighbours = _neighbours(table)
+    hubs = {address for address, others in neighbours.items() if len(others) > MAX_COUNTERPARTIES}
     hubs |= set(sample.marked["address"].to_pylist())
-    private = {address: others - hubs for address, others in beside.items() if address not in hubs}
+    private = {address: others - hubs for address, others in neighbours.items() if address not in hubs}
     counts: Counter[tuple[str, str]] = Counter()
     for pairs in (sample.near or {}).values():
         missed = [(a, b) for a, b in pairs if entity.get(a, a) != entity.get(b, b)]
-        counts.update((_hops(beside, a, b), _hops(private, a, b)) for a, b in missed[:2_000])
+        counts.update((_hops(neighbours, a, b), _hops(private, a, b)) for a, b in missed[:2_000])
     total = counts.total()
     for (hops, without), count in counts.most_common():
         print(f"    missed pairs {hops} hops apart, {without} without hubs: {count / total:.3f} of {total:,}")
 
 
-def _hops(beside: Mapping[str, set[str]], one: str, other: str) -> str:
-    near_one, near_other = beside.get(one, set()), beside.get(other, set())
+def _hops(neighbours: Mapping[str, set[str]], one: str, other: str) -> str:
+    near_one, near_other = neighbours.get(one, set()), neighbours.get(other, set())
     if other in near_one:
         return "1"
     if near_one & near_other:
         return "2"
-    second = {address for near in near_one for address in beside.get(near, ())}
+    second = {address for near in near_one for address in neighbours.get(near, ())}
     if second & near_other:
         return "3"
-    return "4" if any(not second.isdisjoint(beside.get(near, ())) for near in near_other) else "more"
+    return "4" if any(not second.isdisjoint(neighbours.get(near, ())) for near in near_other) else "more"
 
 
-def _beside(edges: pa.Table) -> dict[str, set[str]]:
+def _neighbours(edges: pa.Table) -> dict[str, set[str]]:
     """Return the counterparties of each address."""
-    beside: dict[str, set[str]] = defaultdict(set)
+    neighbours: dict[str, set[str]] = defaultdict(set)
     for one, other in zip(edges["from_address"].to_pylist(), edges["to_address"].to_pylist(), strict=True):
-        beside[one].add(other)
-        beside[other].add(one)
-    return beside
+        neighbours[one].add(other)
+        neighbours[other].add(one)
+    return neighbours
 
 
 def near_pairs(edges: Path, owners: Mapping[str, object]) -> dict[object, list[tuple[str, str]]]:
     """Return the pairs of wallets of each owner that at most four edges connect."""
-    beside = _beside(pq.read_table(edges, columns=["from_address", "to_address"]))
+    neighbours = _neighbours(pq.read_table(edges, columns=["from_address", "to_address"]))
     pairs = {}
     for owner, members in _grouped(owners).items():
-        balls = {wallet: _ball(beside, wallet) for wallet in members}
+        balls = {wallet: _ball(neighbours, wallet) for wallet in members}
         pairs[owner] = [
             (one, other) for one, other in combinations(members, 2) if not balls[one].isdisjoint(balls[other])
         ]
     return pairs
 
 
-def _ball(beside: Mapping[str, set[str]], wallet: str) -> set[str]:
+def _ball(neighbours: Mapping[str, set[str]], wallet: str) -> set[str]:
     """Return the addresses within two edges of a wallet."""
-    near = beside.get(wallet, set())
-    return {wallet} | near | {other for one in near for other in beside[one]}
+    near = neighbours.get(wallet, set())
+    return {wallet} | near | {other for one in near for other in neighbours[one]}
 
 
 def _grouped(owners: Mapping[str, object]) -> dict[object, list[str]]:
