@@ -38,11 +38,13 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.worlds import BEGIN, YEAR, World, make_world, write_crowd
+from holderlake.analysis.entities.calibration import calibrated, measured_pairs
 from holderlake.analysis.entities.clusters import FOLDER
-from holderlake.analysis.entities.kinds import EVIDENCE_KINDS, LEAST_CONFIDENCE
+from holderlake.analysis.entities.kinds import LEAST_CONFIDENCE, LEVELS, MAX_COUNTERPARTIES, Level
 from holderlake.analysis.entities.links import ENTITIES, JOINS, LINKS, MARKED, AnyArray, connected, find_entities
 from holderlake.analysis.entities.sources import file_marks
 from holderlake.core.contract import exact_json
@@ -59,10 +61,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PARTS: Final = ("choose", "calibrate", "test")
-_SEEDS: Final = dict(zip(PARTS, ((1, 2, 3), (11, 12, 13), (21, 22, 23)), strict=True))
+_SEEDS: Final = dict(zip(PARTS, (range(1, 4), range(11, 14), range(21, 31)), strict=True))
+_SIZES: Final = ((2, 5), (6, 30), (31, _MAX_GROUP := 2_000))
+"""Numbers of wallets of an owner, from and to, for which recalls are reported apart."""
 _THRESHOLDS: Final = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _DRAWS: Final = 1_000
-_MAX_GROUP: Final = 2_000
 _HELD: Final = """
 WITH gifts AS (
     SELECT
@@ -107,26 +110,6 @@ _LIMIT: Final = 500
 _MAPS: Final = 20
 
 
-_SHARES: Final = """
-WITH known AS (
-    SELECT kind, basis, level, link, address, owner
-    FROM read_parquet($links)
-    JOIN levels USING (kind, confidence)
-    JOIN owners USING (address)
-),
-pairs AS (
-    SELECT kind, level, one.owner = other.owner AS is_right
-    FROM known AS one
-    JOIN known AS other USING (kind, basis, level, link)
-    WHERE one.address < other.address
-    QUALIFY min(basis) OVER (PARTITION BY one.address, other.address)
-        = max(basis) OVER (PARTITION BY one.address, other.address)
-)
-SELECT kind, level, count(*) FILTER (is_right), count(*) FROM pairs GROUP BY kind, level
-"""
-"""The right pairs, and all pairs, that each level of evidence links and no other basis does."""
-
-
 @dataclass
 class Sample:
     """Transfers of wallets whose owner is known. Samples of one kind of ``data`` are pooled for confidences.
@@ -144,18 +127,21 @@ class Sample:
 
 
 def worlds(folder: Path, part: str, owners: int) -> list[Sample]:
-    """Return made worlds of a part: with times, without times, and as bare edges."""
+    """Return made worlds of a part: with times, without the transfers of the first quarter of the year, without times,
+    and as bare edges."""
     samples = []
     for seed in _SEEDS[part]:
         world = make_world(owners, seed)
         table = world.table()
-        for name, columns in {
-            "": table.column_names,
-            " without times": [column for column in table.column_names if column != "block_time"],
-            " as bare edges": ["from_address", "to_address"],
+        later = table.filter(pc.greater_equal(table["block_time"], BEGIN + YEAR // 4))
+        for name, rows in {
+            "": table,
+            " without the first quarter": later,
+            " without times": table.drop_columns("block_time"),
+            " as bare edges": table.select(["from_address", "to_address"]),
         }.items():
             path = folder / f"{seed}{name}.parquet"
-            pq.write_table(table.select(columns), path)
+            pq.write_table(rows, path)
             samples.append(
                 Sample(f"world {seed}{name}", f"worlds{name}", str(path), _marked(world), dict(world.owners), {})
             )
@@ -205,14 +191,31 @@ def _labels_of_others(folder: Path) -> pa.Table:
 @dataclass(frozen=True)
 class Score:
     """Pairs of each owner: with the same entity (``right``), in one entity with another owner's wallet (half of
-    ``wrong``, as each such pair belongs to two owners), and in all; pairs that could be found, and those that were.
+    ``wrong``, as each such pair belongs to two owners), and in all; pairs that could be found, and the share of those
+    that were (``recalls``), with the number of the owner's wallets (``sizes``).
     """
 
     right: AnyArray
     wrong: AnyArray
     pairs: AnyArray
     recalls: AnyArray
+    sizes: AnyArray
     largest: int
+
+    @property
+    def figures(self) -> tuple[float, float, float]:
+        """Precision, recall, and the mean of the recalls of owners."""
+        precision = self.right.sum() / max(1, self.right.sum() + self.wrong.sum())
+        return precision, (self.recalls * self.pairs).sum() / self.pairs.sum(), self.recalls.mean()
+
+    def of_sizes(self) -> str:
+        """Return the mean of recalls by the number of an owner's wallets."""
+        parts = []
+        for low, high in _SIZES:
+            of_size = self.recalls[(self.sizes >= low) & (self.sizes <= high)]
+            if len(of_size):
+                parts.append(f"{of_size.mean():.3f} of {len(of_size)} owners with {low} to {high} wallets")
+        return ", ".join(parts)
 
     def text(self) -> str:
         """Return the figures with their intervals."""
@@ -260,6 +263,7 @@ def score(sample: Sample, entity: Mapping[str, int]) -> Score:
         np.array([wrong[owner] / 2 for owner in members]),
         np.array([len(pairs[owner]) for owner in several]),
         np.array([is_found[owner] / len(pairs[owner]) for owner in several]),
+        np.array([len(members[owner]) for owner in several]),
         max(Counter(entity.values()).values(), default=0),
     )
 
@@ -279,16 +283,28 @@ def report(samples: Iterable[Sample], folder: Path, plot: Path | None) -> None:
     ``plot`` is a file for a picture of these shares, pooled by kind of data.
     """
     counts: dict[str, AnyArray] = defaultdict(lambda: np.zeros((2, len(_THRESHOLDS))))
+    figures: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for sample in samples:
         find_entities([sample.transfers], sample.marked, folder, confidence=0.0)
         scores = {at: score(sample, entities_at(folder, at)) for at in _THRESHOLDS}
-        print(f"{sample.name}: {len(sample.owners):,} wallets\n  {scores[LEAST_CONFIDENCE].text()}")
+        usual = scores[LEAST_CONFIDENCE]
+        figures[sample.data].append(usual.figures)
+        print(f"{sample.name}: {len(sample.owners):,} wallets\n  {usual.text()}\n  mean recall {usual.of_sizes()}")
+        if sample.near is not None:
+            report_missed(sample, entities_at(folder, LEAST_CONFIDENCE))
         together = np.array([(one.right.sum(), one.right.sum() + one.wrong.sum()) for one in scores.values()]).T
         of_bins = together - np.append(together[:, 1:], np.zeros((2, 1)), 1)
         counts[sample.data] += of_bins
         for low, high, right, pairs in zip(_THRESHOLDS, (*_THRESHOLDS[1:], 1.0), *of_bins, strict=True):
             if pairs:
                 print(f"    pairs of confidence {low:.2f} to {high:.2f}: {right / pairs:.3f} of {pairs:,.0f} right")
+    for data, of_data in figures.items():
+        names = ("precision", "recall", "mean over owners")
+        ranges = [
+            f"{name} {min(values):.3f} to {max(values):.3f}"
+            for name, values in zip(names, zip(*of_data, strict=True), strict=True)
+        ]
+        print(f"{data}, {len(of_data)} samples: {', '.join(ranges)}")
     if plot:
         from docs.reference.plots import svg_of
 
@@ -313,35 +329,18 @@ def _draw_shares(counts: Mapping[str, AnyArray], axes: Axes) -> None:
 def calibrate(samples: Iterable[Sample], folder: Path) -> None:
     """Print the share of right pairs of each level of evidence in each kind of data, and the confidence that follows.
 
-    Only pairs count that no other basis of evidence links, as others have a higher confidence together. The confidence
-    is the lowest share in a kind of data with 100 pairs or more, rounded down to twentieths, from 0.1 to 0.95. Within a
-    kind of evidence it does not fall.
+    ``entities.calibration`` has the rule. Samples of one kind of data are pooled.
     """
-    rows = [
-        (kind.name, kind.basis, level, confidence)
-        for kind in EVIDENCE_KINDS.values()
-        for level, confidence in enumerate(kind.confidences, 1)
-    ]
-    names = ("kind", "basis", "level", "confidence")
-    levels = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-    shares: dict[tuple[str, int], dict[str, AnyArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(2, np.int64)))
+    shares: dict[str, dict[Level, AnyArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(2, np.int64)))
     for sample in samples:
         find_entities([sample.transfers], sample.marked, folder, confidence=0.0)
-        everyone = sample.owners | sample.strangers
-        owners = pa.table({"address": list(everyone), "owner": [str(owner) for owner in everyone.values()]})
-        with duckdb.connect() as database:
-            database.register("levels", levels)
-            database.register("owners", owners)
-            for kind, level, right, pairs in database.execute(_SHARES, {"links": str(folder / LINKS)}).fetchall():
-                shares[kind, level][sample.data] += (right, pairs)
-    least = 0.1
-    for kind, _, level, declared in rows:
-        lowest = min((right / pairs for right, pairs in shares[kind, level].values() if pairs >= 100), default=0)
-        least = max(least if level > 1 else 0.1, min(0.95, int(20 * lowest) / 20))
-        listed = ", ".join(
-            f"{name} {right / pairs:.3f} of {pairs:,}" for name, (right, pairs) in shares[kind, level].items()
-        )
-        print(f"{kind} level {level}: {least:.2f} (declared {declared}); {listed or 'not measured'}")
+        for level, counts in measured_pairs(folder / LINKS, sample.owners | sample.strangers).items():
+            shares[sample.data][level] += counts
+    pooled = {data: {level: (int(a), int(b)) for level, (a, b) in found.items()} for data, found in shares.items()}
+    for key, confidence in calibrated(pooled.values()).items():
+        of_key = {data: found[key] for data, found in pooled.items() if key in found}
+        listed = ", ".join(f"{data} {right / pairs:.3f} of {pairs:,}" for data, (right, pairs) in of_key.items())
+        print(f"{key[0]} level {key[1]}: {confidence:.2f} (stated {LEVELS[key]}); {listed or 'not measured'}")
 
 
 def report_histories(folder: Path, results: Path) -> None:
@@ -355,26 +354,59 @@ def report_histories(folder: Path, results: Path) -> None:
         )
 
 
+def report_missed(sample: Sample, entity: Mapping[str, int]) -> None:
+    """Print what pairs of one owner that are in no common entity have in common: hops, and hops without hubs."""
+    table = pq.read_table(sample.transfers, columns=["from_address", "to_address"])
+    neighbours = _neighbours(table)
+    hubs = {address for address, others in neighbours.items() if len(others) > MAX_COUNTERPARTIES}
+    hubs |= set(sample.marked["address"].to_pylist())
+    private = {address: others - hubs for address, others in neighbours.items() if address not in hubs}
+    counts: Counter[tuple[str, str]] = Counter()
+    for pairs in (sample.near or {}).values():
+        missed = [(a, b) for a, b in pairs if entity.get(a, a) != entity.get(b, b)]
+        counts.update((_hops(neighbours, a, b), _hops(private, a, b)) for a, b in missed[:2_000])
+    total = counts.total()
+    for (hops, without), count in counts.most_common():
+        print(f"    missed pairs {hops} hops apart, {without} without hubs: {count / total:.3f} of {total:,}")
+
+
+def _hops(neighbours: Mapping[str, set[str]], one: str, other: str) -> str:
+    near_one, near_other = neighbours.get(one, set()), neighbours.get(other, set())
+    if other in near_one:
+        return "1"
+    if near_one & near_other:
+        return "2"
+    second = {address for near in near_one for address in neighbours.get(near, ())}
+    if second & near_other:
+        return "3"
+    return "4" if any(not second.isdisjoint(neighbours.get(near, ())) for near in near_other) else "more"
+
+
+def _neighbours(edges: pa.Table) -> dict[str, set[str]]:
+    """Return the counterparties of each address."""
+    neighbours: dict[str, set[str]] = defaultdict(set)
+    for one, other in zip(edges["from_address"].to_pylist(), edges["to_address"].to_pylist(), strict=True):
+        neighbours[one].add(other)
+        neighbours[other].add(one)
+    return neighbours
+
+
 def near_pairs(edges: Path, owners: Mapping[str, object]) -> dict[object, list[tuple[str, str]]]:
     """Return the pairs of wallets of each owner that at most four edges connect."""
-    table = pq.read_table(edges, columns=["from_address", "to_address"])
-    beside: dict[str, set[str]] = defaultdict(set)
-    for one, other in zip(table["from_address"].to_pylist(), table["to_address"].to_pylist(), strict=True):
-        beside[one].add(other)
-        beside[other].add(one)
+    neighbours = _neighbours(pq.read_table(edges, columns=["from_address", "to_address"]))
     pairs = {}
     for owner, members in _grouped(owners).items():
-        balls = {wallet: _ball(beside, wallet) for wallet in members}
+        balls = {wallet: _ball(neighbours, wallet) for wallet in members}
         pairs[owner] = [
             (one, other) for one, other in combinations(members, 2) if not balls[one].isdisjoint(balls[other])
         ]
     return pairs
 
 
-def _ball(beside: Mapping[str, set[str]], wallet: str) -> set[str]:
+def _ball(neighbours: Mapping[str, set[str]], wallet: str) -> set[str]:
     """Return the addresses within two edges of a wallet."""
-    near = beside.get(wallet, set())
-    return {wallet} | near | {other for one in near for other in beside[one]}
+    near = neighbours.get(wallet, set())
+    return {wallet} | near | {other for one in near for other in neighbours[one]}
 
 
 def _grouped(owners: Mapping[str, object]) -> dict[object, list[str]]:

@@ -1,6 +1,6 @@
 """How often ``holderlake compare`` names the right cause: homes that differ for known reasons, over several histories.
 
-    python -m benchmarks.compare [--data ../shared/data] [--seeds 1,2] [--mixtures 20] [--only generated,helios_eth]
+    python -m benchmarks.compare [--data ../shared/data] [--seeds 1,2] [--mixtures 20] [--only generated]
 
 Each history fills a home, and another one for each cause: 1 % of the transfers missing, no labels, a smaller limit,
 other thresholds, and so on; random mixtures have two or three causes at once. The right cause of a difference makes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -82,6 +84,13 @@ def find_wallets(
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Compute on the cluster of the settings; it must reach the files.")
     ] = False,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of wallets whose owner you know (address, owner): measure the confidences on them first.",
+            exists=True,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Find wallets that probably have one owner, by several kinds of evidence. It sends no request to a provider.
@@ -94,11 +103,17 @@ def find_wallets(
 
     Example: holderlake store entities --at 2026-06-01
 
+    With --groups, the confidence of each level of evidence is the share of right pairs among those of your wallets that
+    it links, if it links 100 pairs or more.
+
     Example: holderlake store entities edges.parquet --labels labels.parquet --confidence 0.9
+
+    Example: holderlake store entities --groups groups.csv
     """
+    from holderlake.analysis.entities.calibration import calibrated, interval, measured_pairs, read_owners
     from holderlake.analysis.entities.clusters import FOLDER
-    from holderlake.analysis.entities.kinds import EVIDENCE_KINDS
-    from holderlake.analysis.entities.links import find_entities, find_on
+    from holderlake.analysis.entities.kinds import EVIDENCE_KINDS, LEVELS
+    from holderlake.analysis.entities.links import LINKS, find_entities, find_on
     from holderlake.analysis.entities.sources import file_marks, store_files, store_marks
     from holderlake.core.contract.times import parse_when, to_unix
     from holderlake.sources.store import open_own_store
@@ -110,7 +125,9 @@ def find_wallets(
         )
     if cluster:
         from holderlake.cli.cluster_jobs import opened_engine as cluster_engine
-    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(EVIDENCE_KINDS) + 1)) as bar:
+    owners = read_owners(groups) if groups else {}
+    steps = 1 + max(1, len(instants)) * (len(EVIDENCE_KINDS) + 1) + bool(owners) * (len(EVIDENCE_KINDS) + 2)
+    with console.progress("Looking for evidence", steps) as bar:
 
         def advance(note: str) -> None:
             bar.advance(bar.task_ids[0])
@@ -124,18 +141,33 @@ def find_wallets(
             else:
                 store = stack.enter_context(open_own_store(settings))
                 paths, marks = store_files(store), store_marks(store)
-            if cluster:
-                engine = stack.enter_context(cluster_engine(settings))
-                result = find_on(engine, paths, marks, folder, instants, confidence, advance)
-            else:
-                result = find_entities(paths, marks, folder, instants, confidence, advance=advance)
+            find = partial(find_on, stack.enter_context(cluster_engine(settings))) if cluster else find_entities
+            confidences, measured = LEVELS, {}
+            if owners:
+                spare = Path(stack.enter_context(TemporaryDirectory(prefix="holderlake-groups-")))
+                find(paths, marks, spare, sorted(instants)[-1:], 0.0, advance)
+                measured = measured_pairs(spare / LINKS, owners)
+                confidences = calibrated([measured])
+            result = find(paths, marks, folder, instants, confidence, advance, confidences)
     if not files and out is None:
         shared.load()
+    rows = [
+        (kind, level, LEVELS[kind, level], confidences[kind, level], right, pairs)
+        for (kind, level), (right, pairs) in sorted(measured.items())
+    ]
     if json:
-        console.as_json(
-            {**vars(result), "confidence": confidence, "folder": str(folder), "instants": max(1, len(instants))}
-        )
+        names = ("kind", "level", "stated", "used", "right", "pairs")
+        levels = [dict(zip(names, row, strict=True)) for row in rows]
+        known = {"confidence": confidence, "folder": str(folder), "instants": max(1, len(instants))}
+        console.as_json({**vars(result), **known} | ({"confidences": levels} if groups else {}))
         return
+    if groups:
+        shown = [
+            (kind, level, stated, used, f"{right / pairs:.3f} ({low:.3f} to {high:.3f}) of {pairs:,}")
+            for kind, level, stated, used, right, pairs in rows
+            for low, high in [interval(right, pairs)]
+        ]
+        console.rows("Confidences", ("kind", "level", "stated", "used", "right pairs of your groups"), shown)
     console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in result.links.items()])
     console.out.print(
         f"Entities: {result.entities:,}, with {counted(result.joined, 'wallet')} (confidence {confidence:g} or more), "

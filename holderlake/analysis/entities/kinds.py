@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeAlias
 
 from holderlake.analysis.entities.statements import Statement
 
@@ -59,6 +59,14 @@ EVIDENCE_KINDS: Final[Mapping[str, EvidenceKind]] = {
     )
 }
 """All kinds of evidence by name."""
+Level: TypeAlias = tuple[str, int]
+"""A kind of evidence and its level, from 1."""
+LEVELS: Final[Mapping[Level, float]] = {
+    (kind.name, level): confidence
+    for kind in EVIDENCE_KINDS.values()
+    for level, confidence in enumerate(kind.confidences, 1)
+}
+"""The stated confidence of each level."""
 
 
 @cache

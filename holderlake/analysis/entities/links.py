@@ -25,9 +25,11 @@ from holderlake.analysis.entities.kinds import (
     DISPERSE_TOOLS,
     EVIDENCE_KINDS,
     LEAST_CONFIDENCE,
+    LEVELS,
     MAX_COUNTERPARTIES,
     MAX_WALLETS,
     EvidenceKind,
+    Level,
     statement,
 )
 from holderlake.analysis.entities.statements import SqlEngine, Statement, Value
@@ -128,6 +130,7 @@ _FACTS: Final = (
     "hubs",
     "batches",
     "distributors",
+    "uncovered",
     "funded",
 )
 """The statements whose tables all kinds of evidence read. A statement comes after all statements that it uses."""
@@ -168,6 +171,7 @@ def find_entities(
     instants: Collection[int] = (),
     confidence: float = LEAST_CONFIDENCE,
     advance: Advance = lambda _: None,
+    confidences: Mapping[Level, float] = LEVELS,
 ) -> Found:
     """Write the evidence in the transfers (``LINKS``) and the entities that it joins (``ENTITIES``).
 
@@ -180,7 +184,7 @@ def find_entities(
         locked(Path(spilled, SPILL_LOCK)),
         DuckDbEngine(_MEMORY, Path(spilled)) as engine,
     ):
-        return find_on(engine, transfers, marked, folder, instants, confidence, advance)
+        return find_on(engine, transfers, marked, folder, instants, confidence, advance, confidences)
 
 
 def find_on(
@@ -191,6 +195,7 @@ def find_on(
     instants: Collection[int] = (),
     confidence: float = LEAST_CONFIDENCE,
     advance: Advance = lambda _: None,
+    confidences: Mapping[Level, float] = LEVELS,
 ) -> Found:
     """Write the evidence in the transfers (``LINKS``) and the entities that it joins (``ENTITIES``), by an engine.
 
@@ -199,14 +204,15 @@ def find_on(
 
     ``transfers`` are files that the engine reads, with ``from_address`` and ``to_address``, and other columns of
     ``engine.records.TRANSFERS`` if they are known. ``marked`` (columns ``MARKED``) are addresses that join no wallets.
-    ``confidence`` is the least one of evidence that joins wallets, 0 to 1. ``advance`` is called once, and for each
+    ``confidence`` is the least one of evidence that joins wallets, 0 to 1. ``confidences`` are those of all levels of
+    evidence. ``advance`` is called once, and for each
     instant after each kind and once more, with what is done. Raises ``BadSource`` if a file can't be read, or lacks the
     addresses, or the times that ``instants`` need.
     """
     read_transfers(engine, transfers, max(instants, default=None))
     engine.register("marked", marked.cast(MARKED))
     engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
-    levels = [(kind.name, level, p) for kind in EVIDENCE_KINDS.values() for level, p in enumerate(kind.confidences, 1)]
+    levels = [(kind, level, p) for (kind, level), p in confidences.items()]
     engine.register("levels", pa.table(list(zip(*levels, strict=True)), ["kind", "level", "confidence"]))
     with errors_of(transfers):
         for name in ("wallets", "tokens", "every_move"):

@@ -240,13 +240,13 @@ async def _possible_causes(
     other_topics = sorted({log.topics[0] for log in emitted if log.topics and log.topics[0] not in EVENTS})
     if _is_ratio([(value, value + residuals.get(party, 0)) for party, value in expected.items()]):
         return [[Cause("rebasing", WORDS["rebasing"], block, suspect, other_topics)]]
-    moved: Counter[Event] = Counter((row[2], row[3], row[4], int(row[5])) for row in stored_rows if int(row[5]))
+    all_events: Counter[Event] = Counter((row[2], row[3], row[4], int(row[5])) for row in stored_rows if int(row[5]))
     return [
         [
             Cause(kind, WORDS[kind].format(address=address or "an unknown address"), block, address, other_topics)
             for kind, address in kinds.items()
         ]
-        for kinds in _Block(moved, residuals, supply, suspect).explanations()
+        for kinds in _Block(all_events, residuals, supply, suspect).explanations()
     ]
 
 
@@ -279,17 +279,19 @@ Kinds: TypeAlias = dict[str, str | None]
 class _Block:
     """What the events of a block do not explain: ``residuals`` of balances, and of the supply (None if it is unknown).
 
-    ``moved`` are all events with a value, ``events`` those of addresses with a residual.
+    ``all_events`` are all events with a value, ``events`` those of addresses with a residual.
     """
 
-    moved: Counter[Event]
+    all_events: Counter[Event]
     residuals: Mapping[str, int]
     supply: int | None
     suspect: str | None
 
     @functools.cached_property
     def events(self) -> Counter[Event]:
-        return Counter({event: count for event, count in self.moved.items() if self.residuals.keys() & {*event[1:3]}})
+        return Counter(
+            {event: count for event, count in self.all_events.items() if self.residuals.keys() & {*event[1:3]}}
+        )
 
     def of(self, is_rise: bool) -> dict[str, int]:
         """Return the residuals of addresses that have more, or less, than the events give them, without sign."""
@@ -309,27 +311,29 @@ class _Block:
         partly: list[Kinds] = []
         for kind, events in (("doubled_event", repeated), ("fake_event", self.events)):
             for chosen in _choices(events):
-                rest, (_, sender, receiver, _) = self._without(chosen), next(iter(chosen))
-                if not rest:
+                unexplained, (_, sender, receiver, _) = self._without(chosen), next(iter(chosen))
+                if not unexplained:
                     return [{kind: receiver}]
-                if partly or rest.keys() & {party for event in chosen for party in event[1:3]}:
+                if partly or unexplained.keys() & {party for event in chosen for party in event[1:3]}:
                     continue
-                if sum(map(abs, rest.values())) == 2 * sum(event[3] * count for event, count in chosen.items()):
+                if sum(map(abs, unexplained.values())) == 2 * sum(event[3] * count for event, count in chosen.items()):
                     partly = [{"wrong_sender": sender, "wrong_receiver": receiver}]
                 else:
-                    supply = -rest.pop(ZERO_ADDRESS, 0) if self.supply is not None else None
-                    partly = [{kind: receiver, **_silent(rest, supply, next(iter(rest), None))}]
+                    supply = -unexplained.pop(ZERO_ADDRESS, 0) if self.supply is not None else None
+                    partly = [{kind: receiver, **_silent(unexplained, supply, next(iter(unexplained), None))}]
         return partly
 
     def _without(self, chosen: Counter[Event]) -> dict[str, int]:
         """Return what remains of the residuals if the chosen events moved nothing; the supply is that of no address."""
-        rest = Counter(self.residuals)
-        rest[ZERO_ADDRESS] -= self.supply or 0
+        unexplained = Counter(self.residuals)
+        unexplained[ZERO_ADDRESS] -= self.supply or 0
         for (_, sender, receiver, value), count in chosen.items():
-            rest[sender] -= count * value
-            rest[receiver] += count * value
+            unexplained[sender] -= count * value
+            unexplained[receiver] += count * value
         return {
-            party: rest[party] for party in rest if rest[party] and (party != ZERO_ADDRESS or self.supply is not None)
+            party: unexplained[party]
+            for party in unexplained
+            if unexplained[party] and (party != ZERO_ADDRESS or self.supply is not None)
         }
 
     def _misnamed(self) -> list[Kinds]:
@@ -342,10 +346,10 @@ class _Block:
 
     def _is_misnamed(self, chosen: Counter[Event], side: int) -> bool:
         """Return whether others got what the receivers (side 2) of the chosen events lack, or paid for the senders."""
-        sign, left = (1 if side == 2 else -1), Counter(self.residuals)
+        sign, unexplained = (1 if side == 2 else -1), Counter(self.residuals)
         for event, count in chosen.items():
-            left[event[2] if side == 2 else event[1]] += sign * count * event[3]
-        others = [sign * value for value in left.values() if value]
+            unexplained[event[2] if side == 2 else event[1]] += sign * count * event[3]
+        others = [sign * value for value in unexplained.values() if value]
         if min(others, default=0) < 0 or sum(others) > sum(event[3] * count for event, count in chosen.items()):
             return False
         return {*others} <= _sums(chosen)
@@ -361,7 +365,7 @@ class _Block:
         }
         if not falls or sum(rises.values()) > sum(falls.values()) or any(falls[one] >= volumes[one] for one in falls):
             return []
-        is_charged = all(falls.keys() & {*event[1:3]} or ZERO_ADDRESS in event[1:3] for event in self.moved)
+        is_charged = all(falls.keys() & {*event[1:3]} or ZERO_ADDRESS in event[1:3] for event in self.all_events)
         fee: Kinds = {"fee": next(iter(falls))}
         return [fee] if is_charged else [fee, _silent(self.residuals, self.supply, self.suspect)]
 

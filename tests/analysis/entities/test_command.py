@@ -142,3 +142,31 @@ def test_a_file_that_is_no_table_is_named(home: Path) -> None:
     ended = CliRunner().invoke(app, ["store", "entities", "notes.txt"])
     assert ended.exit_code
     assert "notes.txt can't be read as transfers" in str(ended.exception)
+
+
+def test_confidences_are_measured_on_groups_of_the_user(home: Path) -> None:
+    payers = [f"0x{number:040x}" for number in range(1_000, 13_000, 1_000)]
+    paid_wallets = {payer: [f"{payer[:-1]}{place}" for place in range(1, 5)] for payer in payers}
+    path = write(home, [paid(payer, one, 10, tx=payer) for payer, wallets in paid_wallets.items() for one in wallets])
+    strangers = payers[:3]  # whom they pay belongs to others
+    lines = [
+        f"{one.upper().replace('X', 'x')},{one if payer in strangers else payer}"
+        for payer, wallets in paid_wallets.items()
+        for one in (payer, *wallets)
+    ]
+    Path("groups.csv").write_text("\n".join(["address,group", *lines]))
+    command = ["store", "entities", path, "--confidence", "0.72", "--json"]
+    ended, stated = (
+        json.loads(CliRunner().invoke(app, [*command, *more]).stdout) for more in (["--groups", "groups.csv"], [])
+    )
+    assert {row["kind"]: (row["right"], row["pairs"], row["used"]) for row in ended["confidences"]} == {
+        "disperse": (90, 120, 0.75),
+        "first_funder": (90, 120, 0.75),
+    }
+    assert (ended["entities"], stated["entities"]) == (12, 0)
+
+
+def test_groups_without_the_columns_are_named(home: Path) -> None:
+    Path("groups.csv").write_text("wallet,owner\n0x1,1")
+    ended = CliRunner().invoke(app, ["store", "entities", write(home, ROWS), "--groups", "groups.csv"])
+    assert "groups.csv needs the columns address and owner; it has wallet, owner" in str(ended.exception)

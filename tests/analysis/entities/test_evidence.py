@@ -31,9 +31,16 @@ def direct(folder: Path, rows: list[Row], exchanges: Sequence[str] = ()) -> dict
 
 def test_direct_transfers_of_customers_of_an_exchange_are_weak_evidence(tmp_path: Path) -> None:
     rows = [paid("w1", "w2", 10), paid("w2", "w1", 20), paid("w3", "w4", 10)]
-    assert set(direct(tmp_path, rows).values()) <= {3}
+    paid_first = [paid("start", one, 0) for one in WALLETS]
+    assert set(direct(tmp_path, [*paid_first, *rows]).values()) == {3}
     paid_first = [paid("exchange", one, 0) for one in WALLETS]
     assert direct(tmp_path, [*paid_first, *rows], ["exchange"]) == {("w1", "w2"): 1, ("w3", "w4"): 1}
+
+
+def test_wallets_whose_first_transfers_are_missing_are_weak_evidence(tmp_path: Path) -> None:
+    rows = [paid("w1", "w2", 10), paid("w2", "w1", 20), paid("w3", "w1", 30), paid("w3", "w4", 40)]
+    assert set(direct(tmp_path, rows).values()) == {1}
+    assert "w2" not in {row["through"] for row in linked(tmp_path, rows) if row["kind"] == "first_funder"}
 
 
 def test_a_direct_link_has_the_transfers_of_both_directions(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@
 -- - both have 50 or fewer, and one has no other counterparty but hubs, and no hub paid it first;
 -- - both have 100 or fewer, and 5 transfers or more.
 -- Level 1: the others, of which most are market makers and friends, however often they pay each other. Also two wallets
--- whose first transfers came from hubs or payers by profession, such as customers of an exchange or staff.
+-- whose first transfers came from hubs or payers by profession, such as customers of an exchange or staff; and
+-- wallets whose first transfers the data lack, as nothing shows their first funder, nor how many others they meet.
 WITH ordinary AS (
     SELECT
         degrees.id,
@@ -64,6 +65,7 @@ linked AS (
         b,
         CASE
             WHEN NOT is_complete OR (a_is_customer AND b_is_customer) THEN 1
+            WHEN a IN (SELECT id FROM uncovered) OR b IN (SELECT id FROM uncovered) THEN 1
             WHEN
                 counterparties <= 10
                 OR (counterparties <= 20 AND shared >= 1)

@@ -1,4 +1,5 @@
--- The first transfer that each wallet received of a token that funds, and whether that is the chain's coin.
+-- The first transfer that each wallet received of a token that funds, and whether that is the chain's coin; of wallets whose
+-- first transfers the data have.
 SELECT
     moves.receiver AS id,
     arg_min(moves.sender, (moves.block_time, coalesce(moves.tx, 0), moves.sender)) AS funder,
@@ -7,5 +8,5 @@ SELECT
     bool_and(tokens.is_coin) AS is_coin
 FROM moves
 JOIN tokens ON tokens.token = moves.token
-WHERE tokens.funds AND moves.block_time IS NOT NULL
+WHERE tokens.funds AND moves.block_time IS NOT NULL AND moves.receiver NOT IN (SELECT id FROM uncovered)
 GROUP BY moves.receiver
