@@ -30,7 +30,6 @@ CORE = {
         *("core.contract", "core.storage", "core.http", "core.settings", "core.archive", "core.provider", "core.lake"),
         *("core.warehouse", "core.parts"),
     },
-    "presentation.dataframes": {"core.lake", "core.settings", "core.warehouse", "core.workspace"},
     "core.ingest": {
         *("core.contract", "core.storage", "core.settings", "core.archive", "core.provider", "core.decoding"),
         *("core.lake", "core.workspace", "core.signals", "core.units"),
