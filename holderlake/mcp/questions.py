@@ -146,7 +146,11 @@ GROUP BY family ORDER BY family"""
 
 def problems_of(token: str | None) -> str:
     """Return SQL for the number of known problems by kind."""
-    condition = f"subject = token_of({quoted(token)}) OR subject IS NULL" if token else "true"
+    condition = "true"
+    if token:
+        chains = f"SELECT chain FROM known_tokens WHERE token_address = token_of({quoted(token)})"
+        general = f"subject IS NULL AND (chain IS NULL OR chain IN ({chains}))"
+        condition = f"subject = token_of({quoted(token)}) OR ({general})"
     return f"""
 SELECT severity, issue, count(*) AS cases, any_value(what) AS example
 FROM data_quality

@@ -264,3 +264,16 @@ def test_another_duckdb_and_the_views_of_the_lake_give_the_same_balances(home: H
         done = subprocess.run([DUCKDB, "-json", *opened, "-c", query], capture_output=True, text=True, check=True)
         answer: list[dict[str, Any]] = json.loads(done.stdout)
         assert {row["address"]: row["raw_amount"] for row in answer} == expected
+
+
+def test_a_time_that_is_missing_and_a_token_without_items_are_refused(home: Home) -> None:
+    home.add(transfer("mint -> a", 9, BEGIN))
+    home.query("FROM stored_tokens")
+    with pytest.raises(duckdb.Error, match="the time is NULL: give a date"):
+        home.query("SELECT count(*) FROM balances_at('coin', NULL)")
+    with pytest.raises(duckdb.Error, match="the token coin has no items: it is fungible, and balances_at has"):
+        home.query("FROM item_owner_at('coin', 1, '2026-01-01')")
+    late = "FROM balances_at('coin', '2030-01-01')"
+    assert [note.partition(":")[0] for note in home.warehouse.notes(late)] == [
+        "balances_at('coin', '2030-01-01') has the balances of 2023-11-14 00"
+    ]
