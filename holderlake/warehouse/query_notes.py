@@ -39,6 +39,24 @@ _ONE_TOKEN: Final = re.compile(r"\b(?:chain|token_address)\s*(?:=|IN\b)|GROUP BY
 _OF_STORE: Final = re.compile(
     rf"\b(balances_at|item_owner_at|holders_by_owner)\s*\(\s*'([^']+)'.*?,\s*{_TIME}\)", re.IGNORECASE
 )
+_ALL_HOLDERS: Final = {
+    "holding_periods": "holding_times(token)",
+    "holder_overlap": "balances_at(token, t) of both tokens",
+    "holder_changes": "net_flows(token, first_day, last_day)",
+    "concentration_history": "concentration_by_period(token, each, first_day, last_day)",
+    "owners_as_of": "holders_by_owner(token, t)",
+}
+"""Views and macros that read lists of the largest holders, with the macro that reads all holders of a stored token."""
+_OF_LISTS: Final = re.compile(rf"\b({'|'.join(_ALL_HOLDERS)})\b(?!')", re.IGNORECASE)
+_LISTS_NOTE: Final = """
+SELECT
+    {name} || ' reads lists of the largest holders. Your store has all holders of '
+    || CASE WHEN count(*) = 1 THEN any_value(symbol) ELSE count(*) || ' of its tokens' END
+    || ': ' || {instead} || ' answers from them' AS note
+FROM stored_tokens
+WHERE token_address IN ({tokens}) OR NOT EXISTS ({tokens})
+HAVING count(*) > 0
+"""
 _SYMBOL_NOTE: Final = """
 SELECT
     CASE
@@ -116,7 +134,17 @@ def data_notes(sql: str) -> str | None:
     for macro, token, time in _OF_STORE.findall(sql):
         call = quoted(f"{macro}('{token}', '{time}')")
         notes.append(_END_NOTE.format(call=call, token=quoted(token), time=quoted(time)))
+    for name in dict.fromkeys(map(str.lower, _OF_LISTS.findall(sql))):
+        instead = quoted(_ALL_HOLDERS[name])
+        notes.append(_LISTS_NOTE.format(name=quoted(name), instead=instead, tokens=_tokens(sql)))
     return "UNION ALL".join([*dict.fromkeys(notes), *filter(None, [age_notes(sql)])]) or None
+
+
+def _tokens(sql: str) -> str:
+    """Return SQL for the addresses of the tokens that the literals of a query name."""
+    literals = [literal.replace("''", "'").lower() for literal in _LITERAL.findall(sql)]
+    names = ", ".join(quoted(literal) for literal in literals if not _A_TIME.match(literal)) or "''"
+    return _TOKENS.format(names=names)
 
 
 def age_notes(sql: str) -> str | None:
@@ -124,9 +152,7 @@ def age_notes(sql: str) -> str | None:
 
     None if the query calls no macro as of a literal time.
     """
-    literals = [literal.replace("''", "'").lower() for literal in _LITERAL.findall(sql)]
-    names = ", ".join(quoted(literal) for literal in literals if not _A_TIME.match(literal)) or "''"
-    tokens = _TOKENS.format(names=names)
+    tokens = _tokens(sql)
     calls = [
         (f"{macro}('{time}')", _FAMILIES[macro.lower()], time)
         for macro, *times in _CALL.findall(sql)
