@@ -241,7 +241,7 @@ GROUP BY counted.period, counted.day, counted.chain, counted.token_address, hold
 
 -- How many holders of a token (its address or symbol) of your store stay: cohort is the period (see periods) in which an
 -- address first held it, number its addresses, and remaining those that hold at the end of a later period, or of the same
--- one. Who left and came back is among them. holders is 'all holders', or 'wallets', without those that are special on
+-- one. Who left and came back is among them. A cohort without addresses has no row. holders is 'all holders', or 'wallets', without those that are special on
 -- last_day (special_addresses_as_of).
 -- Example: SELECT cohort, day, number, remaining FROM retention((SELECT min(token_address) FROM stored_tokens), 'month', '2026-04-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
 CREATE OR REPLACE MACRO retention(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
