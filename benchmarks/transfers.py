@@ -5,7 +5,8 @@
 The transfers are those of ``benchmarks.engine``: 200 tokens in three years, of which the largest has 17 %. The plain
 file is the Parquet file of that token's transfers, named by hand and without types or units. All balances as of a
 second (``balances_at``) are compared with exact sums of the plain file. Wall milliseconds, the median of nine queries
-that alternate; two threads. Then CPU seconds of figures of all its holders for a year by month, and the most memory. With ``--folder`` the store is kept and used again.
+that alternate; two threads. Then CPU seconds of figures of all its holders for a year by month, and the most memory.
+With ``--folder`` the store is kept and used again.
 """
 
 from __future__ import annotations

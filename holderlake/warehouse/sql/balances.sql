@@ -199,7 +199,9 @@ checked AS MATERIALIZED (
     SELECT
         CASE
             WHEN EXISTS (FROM of_token_moved WHERE token_id IS NOT NULL) THEN unix_second(t)
-            ELSE error('the token ' || of_token || ' has no items: it is fungible, and balances_at has its holders')
+            ELSE error(
+                'the token ' || (SELECT address FROM token) || ' has no items: it is fungible, and balances_at has its holders'
+            )
         END AS second
 ),
 moved AS NOT MATERIALIZED (
