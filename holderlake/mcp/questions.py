@@ -42,9 +42,9 @@ def all_holders_as_of(token: str, at: str, chain: str | None, top: int) -> str:
     return f"""
 SELECT held.chain, row_number() OVER (PARTITION BY held.chain ORDER BY share DESC, held.address) AS rank, held.address,
     special.kind, label, amount, amount_exact, raw_amount, share, count(*) OVER (PARTITION BY held.chain) AS holders
-FROM balances_at((SELECT stored_token_of({quoted(token)})), {quoted(at)}) AS held
+FROM balances_at({quoted(token)}, {quoted(at)}) AS held
 LEFT JOIN special_addresses_as_of({quoted(at)}) AS special USING (chain, address)
-WHERE {f"held.chain = {quoted(chain)}" if chain else "true"}
+WHERE stored_token_of({quoted(token)}) IS NOT NULL{f" AND held.chain = {quoted(chain)}" if chain else ""}
 QUALIFY rank <= {top}
 ORDER BY chain, rank"""
 
