@@ -89,7 +89,7 @@ FROM starts;
 -- All holders of a token (its address or symbol) of your store at the end of each period (see periods), with the unix
 -- second of the last transfer of each. is_special is true for exchanges, contracts and addresses without an
 -- owner at that time (special_periods). raw as in balance_periods. After the last transfer (see stored_tokens) the amounts
--- stay as they are. A token that is not of your store is an error.
+-- stay unchanged. A token that is not of your store is an error.
 -- Example: SELECT day, count(*) AS holders FROM holders_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') GROUP BY day ORDER BY day;
 CREATE OR REPLACE MACRO holders_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 WITH ends AS MATERIALIZED (
@@ -274,7 +274,7 @@ LEFT JOIN (FROM supply_by_period(of_token, each, first_day, last_day, zone := zo
 
 -- How long the supply of a token (its address or symbol) of your store has not moved, at the end of each period (see
 -- periods): number and share have the holders without a transfer for at_least_days days, and their part of the supply.
--- Every transfer counts, also a small one that somebody sends them. holders as in concentration_by_period. days has the
+-- Every transfer counts, also a small one that they receive unasked. holders as in concentration_by_period. days has the
 -- ages to count.
 -- Example: SELECT day, at_least_days, number, round(share, 3) AS share FROM supply_age((SELECT min(token_address) FROM stored_tokens), 'month', '2026-05-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
 CREATE OR REPLACE MACRO supply_age(of_token, each, first_day, last_day, days := [0, 1, 7, 30, 90, 180, 365], zone := 'UTC') AS TABLE
