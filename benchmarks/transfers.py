@@ -5,12 +5,14 @@
 The transfers are those of ``benchmarks.engine``: 200 tokens in three years, of which the largest has 17 %. The plain
 file is the Parquet file of that token's transfers, named by hand and without types or units. All balances as of a
 second (``balances_at``) are compared with exact sums of the plain file. Wall milliseconds, the median of nine queries
-that alternate; two threads. With ``--folder`` the store is kept and used again.
+that alternate; two threads. Then CPU seconds of figures of all its holders for a year by month, and the most memory.
+With ``--folder`` the store is kept and used again.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -61,6 +63,14 @@ def questions(files: list[str]) -> Iterator[tuple[str, str, str]]:
     yield "a month: all rows with hashes", f"{rows} {ours} AND {times}", f"{rows} {theirs} WHERE {seconds}"
 
 
+def by_month() -> Iterator[tuple[str, str]]:
+    """Yield (name, query) of figures of all holders of the largest token at the end of each month of a year."""
+    for name in ("concentration_by_period", "supply_age", "retention"):
+        yield name, f"FROM {name}('{LARGEST}', 'month', '2025-01-01', '2025-12-31')"
+    yield "holders_by_day", f"FROM holders_by_day('{LARGEST}', '2025-01-01', '2025-12-31')"
+    yield "net_flows", f"FROM net_flows('{LARGEST}', '2025-01-01', '2025-12-31')"
+
+
 def unix(at: datetime) -> int:
     """Return the unix seconds of a time in UTC without a zone."""
     return int((at - datetime(1970, 1, 1)).total_seconds())
@@ -89,6 +99,11 @@ def measure(folder: Path, rows: int) -> None:
                 f"{name:32} {spent['view']:6,.0f} ms; plain file {spent['file']:6,.0f} ms;"
                 f" {spent['view'] / spent['file']:.2f} times"
             )
+        for name, query in by_month():
+            start = time.process_time()
+            ours.execute(f"SELECT count(*) FROM ({query})").fetchall()
+            print(f"{name:32} {time.process_time() - start:6.2f} CPU seconds")
+    print(f"most memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024:,} MB")
 
 
 def alternate(ways: Mapping[str, tuple[duckdb.DuckDBPyConnection, str]]) -> dict[str, float]:

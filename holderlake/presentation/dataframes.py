@@ -13,6 +13,7 @@ the last finished load, and never waits for a running load. docs/sql.md leads to
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
@@ -24,7 +25,8 @@ import pyarrow as pa
 from holderlake.core.lake.damage import damages
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings import load_settings
-from holderlake.core.warehouse.connections import guard, prepared, run_query
+from holderlake.core.warehouse.connections import guard, prepared, run_query, with_values
+from holderlake.core.warehouse.query_notes import query_notes
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.core.workspace import local_lake
 from holderlake.presentation import lake_views
@@ -36,15 +38,25 @@ if TYPE_CHECKING:
 __all__ = ["DataFrames", "open_lake", "open_warehouse"]
 
 
+class QueryNote(UserWarning):
+    """A note about a query that may mislead, as the command prints it."""
+
+
 class DataFrames:
     """Results of SQL queries as data frames.
 
     Each method takes a query and the values of its ``?`` placeholders, and raises ``WarehouseError`` with
-    DuckDB's message.
+    DuckDB's message. Notes about a query that may mislead are warnings of the class ``QueryNote``.
     """
 
     def __init__(self, query: Callable[[str, Sequence[Any] | None], pa.Table]) -> None:
-        self._query = query
+        self._run = query
+
+    def _query(self, sql: str, parameters: Sequence[Any] | None) -> pa.Table:
+        table = self._run(sql, parameters)
+        for note in query_notes(with_values(sql, parameters), lambda query: self._run(query, None)["note"].to_pylist()):
+            warnings.warn(note, QueryNote, stacklevel=3)
+        return table
 
     def arrow(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
         """Return a query's rows as ``pyarrow.Table``: amounts decimal128(38, 18), times timestamp[us] (UTC, no

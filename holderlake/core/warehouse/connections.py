@@ -34,6 +34,8 @@ _IGNORED_OFFSET: Final = re.compile(
     re.IGNORECASE,
 )
 """Times with an offset that a query compares with a column or casts to a TIMESTAMP. DuckDB ignores their offset."""
+_PLACEHOLDER: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|\?|\$\w+")
+"""A placeholder of a query, or a part of it in which there is none."""
 TEXT_TYPES: Final = ("INTERVAL", "BIGNUM")
 """Types whose values are text in answers to print and in exported files: intervals, such as 1 month 2 days 03:00:00,
 and whole numbers of any size, which are bytes of DuckDB in Arrow."""
@@ -152,7 +154,7 @@ def one_read(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
             f"the statement {statements[0].type.name} is refused: use SELECT, FROM, DESCRIBE, SHOW or SUMMARIZE, or "
             "'holderlake export' to write a file"
         )
-    if ignored := _IGNORED_OFFSET.search(sql):
+    if ignored := _IGNORED_OFFSET.search(with_values(sql, parameters)):
         time = next(filter(None, ignored.groups()))
         raise WarehouseError(f"DuckDB ignores the offset of the time {time} here: write instant({time})")
     text = sql.encode()
@@ -160,6 +162,23 @@ def one_read(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
     body = text[: next(ends, len(text))].decode()
     connection.execute(f"EXPLAIN FROM (\n{body}\n)", parameters).fetchall()
     return body
+
+
+def with_values(sql: str, parameters: Parameters) -> str:
+    """Return a query with the texts among the values of its placeholders (``?``, ``$1``, ``$name``) as literals."""
+    if not parameters:
+        return sql
+    values = parameters if isinstance(parameters, Mapping) else dict(enumerate(parameters, start=1))
+    by_name = {str(name): value for name, value in values.items()}
+    places = iter(by_name)
+
+    def literal(match: re.Match[str]) -> str:
+        text = match.group()
+        name = next(places, "") if text == "?" else text[1:]
+        value = by_name.get(name) if text[0] in "?$" else None
+        return schema.quoted(value) if isinstance(value, str) else text
+
+    return _PLACEHOLDER.sub(literal, sql)
 
 
 def explained(error: duckdb.Error) -> WarehouseError:

@@ -36,6 +36,7 @@ from holderlake.core.warehouse import derived, schema, spending, transfers
 from holderlake.core.warehouse.connections import (
     REMEDY,
     DamagedWarehouse,
+    Parameters,
     WarehouseError,
     attach,
     explained,
@@ -44,9 +45,10 @@ from holderlake.core.warehouse.connections import (
     relation_of,
     run_query,
     transfers_folder,
+    with_values,
 )
 from holderlake.core.warehouse.loader import Loading, Partition, pending_of
-from holderlake.core.warehouse.query_notes import age_notes, case_notes
+from holderlake.core.warehouse.query_notes import query_notes
 from holderlake.core.warehouse.spending import LedgerReader
 from holderlake.core.warehouse.transfers import ReadTransfers
 
@@ -160,11 +162,9 @@ class Warehouse:
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
 
-    def notes(self, sql: str) -> list[str]:
-        """Return notes about a query that was answered: old answers, and addresses that match no row."""
-        of_ages = age_notes(sql)
-        ages = self.query(of_ages)["note"].to_pylist() if of_ages else []
-        return [*case_notes(sql), *ages]
+    def notes(self, sql: str, parameters: Parameters = None) -> list[str]:
+        """Return notes about a query that was answered, see ``query_notes``."""
+        return query_notes(with_values(sql, parameters), lambda of_data: self.query(of_data)["note"].to_pylist())
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
         """Return the rows of a query to print. It cannot write, and reads files only if ``files`` is True.

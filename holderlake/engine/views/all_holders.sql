@@ -89,7 +89,7 @@ FROM starts;
 -- All holders of a token (its address or symbol) of your store at the end of each period (see periods), with the unix
 -- second of the last transfer of each. is_special is true for exchanges, contracts and addresses without an
 -- owner at that time (special_periods). raw as in balance_periods. After the last transfer (see stored_tokens) the amounts
--- stay as they are. A token that is not of your store is an error.
+-- stay unchanged. A token that is not of your store is an error.
 -- Example: SELECT day, count(*) AS holders FROM holders_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') GROUP BY day ORDER BY day;
 CREATE OR REPLACE MACRO holders_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 WITH ends AS MATERIALIZED (
@@ -157,58 +157,124 @@ CREATE OR REPLACE MACRO concentration_of(size, rank, so_far, total) AS struct_pa
 -- (fewest with half of it). A period without holders has no row. A token that is not of your store is an error.
 -- Example: SELECT day, holders, number, round(top_10_share, 3) AS top_10_share FROM concentration_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO concentration_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
-WITH ranked AS (
+-- Amounts of one size (an eighth of a power of two) are one sorted list: windows over all holders would take three times
+-- the time.
+WITH lists AS MATERIALIZED (
     SELECT
         last_second,
         chain,
-        raw,
-        count(*) OVER all_of_it - row_number() OVER from_least + 1 AS rank,
-        sum(raw) OVER all_of_it AS total,
-        sum(raw) OVER from_least AS so_far,
-        CASE WHEN NOT is_special THEN raw END AS wallet_raw,
-        count(wallet_raw) OVER all_of_it - count(wallet_raw) OVER from_least + 1 AS wallet_rank,
-        sum(wallet_raw) OVER all_of_it AS wallet_total,
-        sum(wallet_raw) OVER from_least AS wallet_so_far
+        CAST(floor(8 * log2(raw)) AS INTEGER) AS size,
+        list_sort(list(raw) FILTER (NOT is_special)) AS wallets,
+        list(raw) FILTER (is_special) AS specials
     FROM holders_by_period(of_token, each, first_day, last_day, zone := zone)
-    WINDOW
-        from_least AS (PARTITION BY last_second, chain ORDER BY raw ROWS UNBOUNDED PRECEDING),
-        all_of_it AS (PARTITION BY last_second, chain)
+    GROUP BY ALL
 ),
-figures AS MATERIALIZED (
+-- most sizes have no special address, so that their list is that of wallets and of all holders
+amounts AS NOT MATERIALIZED (
+    SELECT last_second, chain, size, wallets AS amounts, true AS of_wallets, specials IS NULL AS of_all
+    FROM lists
+    WHERE wallets IS NOT NULL
+    UNION ALL
+    SELECT last_second, chain, size, list_sort(list_concat(wallets, specials)), false, true
+    FROM lists
+    WHERE specials IS NOT NULL
+),
+measured AS MATERIALIZED (
+    SELECT
+        * EXCLUDE (amounts),
+        len(amounts) AS number,
+        list_sum(amounts) AS amount,
+        list_sum(list_transform(amounts, lambda raw, place: raw * place)) AS placed,
+        list_sum(list_transform(amounts, lambda raw: raw * raw)) AS squares
+    FROM amounts
+),
+sizes AS MATERIALIZED (
+    SELECT
+        *,
+        sum(number) OVER from_least - number AS smaller,
+        sum(number) OVER of_all - sum(number) OVER from_least AS larger,
+        sum(amount) OVER of_all - sum(amount) OVER from_least AS larger_amount,
+        sum(amount) OVER of_all AS total
+    FROM (
+        SELECT 'wallets' AS holders, * EXCLUDE (of_wallets, of_all) FROM measured WHERE of_wallets
+        UNION ALL
+        SELECT 'all holders', * EXCLUDE (of_wallets, of_all) FROM measured WHERE of_all
+    )
+    WINDOW
+        from_least AS (PARTITION BY last_second, chain, holders ORDER BY size),
+        of_all AS (PARTITION BY last_second, chain, holders)
+),
+-- the amounts of the sizes of the hundred largest, and of the size in which the largest have half of the total
+ranked AS (
     SELECT
         last_second,
         chain,
-        concentration_of(raw, rank, so_far, total) AS of_all,
-        concentration_of(wallet_raw, wallet_rank, wallet_so_far, wallet_total) AS of_wallets
+        holders,
+        total,
+        raw,
+        larger + row_number() OVER from_largest AS rank,
+        larger_amount + sum(raw) OVER from_largest - raw AS larger_amount
+    FROM (
+        SELECT sizes.*, unnest(amounts) AS raw
+        FROM amounts
+        JOIN (
+            FROM sizes
+            WHERE larger < 100 OR (larger_amount < total / 2 AND larger_amount + amount >= total / 2)
+        ) AS sizes
+            ON sizes.last_second = amounts.last_second
+            AND sizes.chain = amounts.chain
+            AND sizes.size = amounts.size
+            AND CASE holders WHEN 'wallets' THEN of_wallets ELSE of_all END
+    )
+    WINDOW from_largest AS (
+        PARTITION BY last_second, chain, holders, size ORDER BY raw DESC ROWS UNBOUNDED PRECEDING
+    )
+),
+largest AS (
+    SELECT
+        last_second,
+        chain,
+        holders,
+        sum(raw) FILTER (rank = 1) AS top_1,
+        sum(raw) FILTER (rank <= 10) AS top_10,
+        sum(raw) FILTER (rank <= 100) AS top_100,
+        max(rank) FILTER (larger_amount < total / 2) AS half
     FROM ranked
     GROUP BY ALL
 ),
-counted AS (
-    SELECT last_second, chain, 'all holders' AS holders, unnest(of_all) FROM figures
-    UNION ALL
-    SELECT last_second, chain, 'wallets', unnest(of_wallets) FROM figures WHERE of_wallets.number > 0
+figures AS (
+    SELECT
+        last_second,
+        chain,
+        holders,
+        CAST(sum(number) AS BIGINT) AS number,
+        2 * sum(smaller * amount + placed) / (sum(number) * sum(amount)) - (sum(number) + 1) / sum(number) AS gini_index,
+        sum(squares) / power(sum(amount), 2) AS herfindahl_hirschman_index
+    FROM sizes
+    GROUP BY ALL
 )
 SELECT
     ends.period,
     ends.day,
-    counted.chain,
+    figures.chain,
     stored_token_of(of_token) AS token_address,
-    holders,
-    number,
+    figures.holders,
+    figures.number,
     top_1 / supply.raw AS top_1_share,
     top_10 / supply.raw AS top_10_share,
     top_100 / supply.raw AS top_100_share,
     gini_index,
     herfindahl_hirschman_index,
-    nakamoto_coefficient
-FROM counted
+    CAST(half AS BIGINT) AS nakamoto_coefficient
+FROM figures
+JOIN largest USING (last_second, chain, holders)
 JOIN periods(each, first_day, last_day, zone := zone) AS ends USING (last_second)
 LEFT JOIN (FROM supply_by_period(of_token, each, first_day, last_day, zone := zone) WHERE raw > 0) AS supply
-    ON supply.period = ends.period AND supply.chain = counted.chain;
+    ON supply.period = ends.period AND supply.chain = figures.chain;
 
 -- How long the supply of a token (its address or symbol) of your store has not moved, at the end of each period (see
 -- periods): number and share have the holders without a transfer for at_least_days days, and their part of the supply.
--- Every transfer counts, also a small one that somebody sends them. holders as in concentration_by_period. days has the
+-- Every transfer counts, also a small one that they receive unasked. holders as in concentration_by_period. days has the
 -- ages to count.
 -- Example: SELECT day, at_least_days, number, round(share, 3) AS share FROM supply_age((SELECT min(token_address) FROM stored_tokens), 'month', '2026-05-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
 CREATE OR REPLACE MACRO supply_age(of_token, each, first_day, last_day, days := [0, 1, 7, 30, 90, 180, 365], zone := 'UTC') AS TABLE
@@ -241,7 +307,7 @@ GROUP BY counted.period, counted.day, counted.chain, counted.token_address, hold
 
 -- How many holders of a token (its address or symbol) of your store stay: cohort is the period (see periods) in which an
 -- address first held it, number its addresses, and remaining those that hold at the end of a later period, or of the same
--- one. Who left and came back is among them. holders is 'all holders', or 'wallets', without those that are special on
+-- one. Who left and came back is among them. A cohort without addresses has no row. holders is 'all holders', or 'wallets', without those that are special on
 -- last_day (special_addresses_as_of).
 -- Example: SELECT cohort, day, number, remaining FROM retention((SELECT min(token_address) FROM stored_tokens), 'month', '2026-04-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
 CREATE OR REPLACE MACRO retention(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE

@@ -185,17 +185,29 @@ ASOF LEFT JOIN holder_counts(of_token, zone := zone) AS counts ON counts.chain =
 -- Who holds an item (a token_id) of an NFT of your store at the end of the second t: one row for each holder, from your
 -- own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item any number.
 -- No row if the item was not minted yet, or is burnt. After the last transfer (see stored_tokens) the owners stay as they
--- are. A token that is not of your store is an error.
+-- are. A token without items, or not of your store, is an error.
 -- Example: FROM item_owner_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), 1, '2026-06-30');
 CREATE OR REPLACE MACRO item_owner_at(of_token, of_item, t) AS TABLE
 WITH token AS MATERIALIZED (
     SELECT stored_token_of(of_token) AS address
 ),
-moved AS NOT MATERIALIZED (
+of_token_moved AS NOT MATERIALIZED (
     FROM (FROM _internal.transfer_files UNION ALL FROM _internal.opening_files)
     WHERE token_address = (SELECT address FROM token)
-        AND token_id = CAST(of_item AS VARCHAR)
-        AND block_time <= instant(t)
+),
+checked AS MATERIALIZED (
+    SELECT
+        CASE
+            WHEN EXISTS (FROM of_token_moved WHERE token_id IS NOT NULL) THEN unix_second(t)
+            ELSE error(
+                'the token ' || (SELECT address FROM token) || ' has no items: it is fungible, and balances_at has its holders'
+            )
+        END AS second
+),
+moved AS NOT MATERIALIZED (
+    FROM of_token_moved
+    WHERE token_id = CAST(of_item AS VARCHAR)
+        AND block_time <= (SELECT make_timestamp(second * 1000000 + 999999) FROM checked)
 ),
 holdings AS (
     SELECT chain, token_address, token_id, to_address AS address, 1::BIGNUM AS quantity, block_time AS since

@@ -32,7 +32,10 @@ CREATE OR REPLACE MACRO token_of(given) AS (
         CASE
             WHEN given IS NULL THEN NULL
             WHEN count(DISTINCT token_address) FILTER (distance = 0) > 1
-            THEN error('several tokens have the symbol ' || any_value(name) FILTER (distance = 0) || ': give the address of one')
+            THEN error(
+                'several tokens have the symbol ' || any_value(name) FILTER (distance = 0) || ': give the address of one: '
+                || string_agg(DISTINCT token_address || ' on ' || chain, ', ') FILTER (distance = 0)
+            )
             WHEN coalesce(min(distance) > 0, true)
             THEN error(
                 'no token has the ' || CASE WHEN is_symbol(given) THEN 'symbol ' ELSE 'address ' END || trim(given)
@@ -48,6 +51,7 @@ CREATE OR REPLACE MACRO token_of(given) AS (
         END
     FROM (
         SELECT
+            chain,
             token_address,
             CASE WHEN is_symbol(given) THEN symbol ELSE token_address END AS name,
             CASE

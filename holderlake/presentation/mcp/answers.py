@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from holderlake.core.contract.times import parse_when
-from holderlake.core.warehouse.query_notes import age_notes, case_notes
+from holderlake.core.warehouse.query_notes import data_notes, text_notes
 from holderlake.presentation.mcp import questions
 from holderlake.presentation.mcp.sandbox import Refused, Result, Sandbox
 
@@ -44,7 +44,7 @@ class Answer(BaseModel):
     columns: list[str]
     types: list[str]
     rows: list[list[Any]]
-    is_complete: bool = Field(description="False if there are more rows than these.")
+    has_all_rows: bool = Field(description="False if there are more rows than these.")
     as_of: list[str] = Field(description="First and last instant of the rows (UTC), empty if rows have none.")
     fetched_at: list[str] = Field(description="First and last time at which the rows were received (UTC), if known.")
     coverage: list[Coverage] = Field(description="The data that the warehouse has about the subject.")
@@ -62,12 +62,12 @@ async def answer_question(
     """
     sql = sql.strip()
     result = await sandbox.ask(sql, rows)
-    coverage = [Coverage(**row) for row in _dicts(await sandbox.ask(questions.coverage_of(token)))]
-    of_ages = age_notes(sql)
-    ages = [row["note"] for row in _dicts(await sandbox.ask(of_ages))] if of_ages else []
-    warnings = [*_row_warnings(result), *_limits(result), *case_notes(sql), *ages, *_older(result, coverage, at)]
+    coverage = [Coverage(**row) for row in _dicts(await sandbox.ask_once(questions.coverage_of(token)))]
+    of_data = data_notes(sql)
+    notes = [row["note"] for row in _dicts(await sandbox.ask_once(of_data))] if of_data else []
+    warnings = [*_row_warnings(result), *_limits(result), *text_notes(sql), *notes, *_older(result, coverage, at)]
     try:
-        problems = [KnownProblem(**row) for row in _dicts(await sandbox.ask(questions.problems_of(token)))]
+        problems = [KnownProblem(**row) for row in _dicts(await sandbox.ask_once(questions.problems_of(token)))]
         warnings += _errors(problems)
     except Refused as error:
         problems = []
@@ -77,7 +77,7 @@ async def answer_question(
         columns=result.columns,
         types=result.types,
         rows=result.rows,
-        is_complete=not result.is_cut,
+        has_all_rows=not result.is_cut,
         as_of=_ends(result, "timestamp"),
         fetched_at=_ends(result, "fetched_at"),
         coverage=coverage,

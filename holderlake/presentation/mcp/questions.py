@@ -37,6 +37,27 @@ WHERE {token_condition(token, chain)} AND rank <= {top}
 ORDER BY chain, rank"""
 
 
+def all_holders_as_of(token: str, at: str, chain: str | None, top: int) -> str:
+    """Return SQL for the largest of all holders of a token of the own store, at the end of an instant."""
+    return f"""
+SELECT held.chain, row_number() OVER (PARTITION BY held.chain ORDER BY share DESC, held.address) AS rank, held.address,
+    special.kind, label, amount, amount_exact, raw_amount, share, count(*) OVER (PARTITION BY held.chain) AS holders
+FROM balances_at({quoted(token)}, {quoted(at)}) AS held
+LEFT JOIN special_addresses_as_of({quoted(at)}) AS special USING (chain, address)
+WHERE stored_token_of({quoted(token)}) IS NOT NULL{f" AND held.chain = {quoted(chain)}" if chain else ""}
+QUALIFY rank <= {top}
+ORDER BY chain, rank"""
+
+
+def concentration_by_period(token: str, each: str, first_day: str, last_day: str, chain: str | None) -> str:
+    """Return SQL for the concentration of all holders of a token of the own store, by day, week or month."""
+    return f"""
+SELECT *
+FROM concentration_by_period({", ".join(map(quoted, (token, each, first_day, last_day)))})
+WHERE {f"chain = {quoted(chain)}" if chain else "true"}
+ORDER BY chain, day, holders"""
+
+
 def changes_between(token: str, start: str, end: str, chain: str | None) -> str:
     """Return SQL for holders that entered, left, grew or shrank between two instants, largest change first."""
     return f"""
@@ -146,7 +167,11 @@ GROUP BY family ORDER BY family"""
 
 def problems_of(token: str | None) -> str:
     """Return SQL for the number of known problems by kind."""
-    condition = f"subject = token_of({quoted(token)}) OR subject IS NULL" if token else "true"
+    condition = "true"
+    if token:
+        chains = f"SELECT chain FROM known_tokens WHERE token_address = token_of({quoted(token)})"
+        general = f"subject IS NULL AND (chain IS NULL OR chain IN ({chains}))"
+        condition = f"subject = token_of({quoted(token)}) OR ({general})"
     return f"""
 SELECT severity, issue, count(*) AS cases, any_value(what) AS example
 FROM data_quality

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import uvicorn
 from mcp.server.mcpserver import Image, MCPServer
@@ -137,6 +137,16 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
         """The largest holders of a token as of an instant: the newest list at or before it."""
         return await ask(questions.holders_as_of(token, at, chain, top), None, token, [at])
 
+    async def all_holders_as_of(token: Token, at: Instant, chain: Chain = None, top: Top = 20) -> Answer:
+        """The largest of all holders of a token, exactly at the end of an instant. It needs an own store."""
+        return await ask(questions.all_holders_as_of(token, at, chain, top), None, token)
+
+    async def concentration_by_period(
+        token: Token, each: Literal["day", "week", "month"], first_day: Instant, last_day: Instant, chain: Chain = None
+    ) -> Answer:
+        """Shares of the largest, Gini index, Nakamoto coefficient of all holders by period. It needs an own store."""
+        return await ask(questions.concentration_by_period(token, each, first_day, last_day, chain), None, token)
+
     async def changes_between(
         token: Token, before: Instant, after: Instant, chain: Chain = None, rows: Rows = 50
     ) -> Answer:
@@ -188,6 +198,8 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
         query,
         find_tokens,
         holders_as_of,
+        all_holders_as_of,
+        concentration_by_period,
         changes_between,
         clusters_as_of,
         cluster_reasons,

@@ -269,3 +269,21 @@ def test_another_duckdb_and_the_views_of_the_lake_give_the_same_balances(home: H
         done = subprocess.run([DUCKDB, "-json", *opened, "-c", query], capture_output=True, text=True, check=True)
         answer: list[dict[str, Any]] = json.loads(done.stdout)
         assert {row["address"]: row["raw_amount"] for row in answer} == expected
+
+
+def test_a_missing_time_items_of_a_coin_lists_and_the_end_are_named(home: Home) -> None:
+    home.add(transfer("mint -> a", 9, BEGIN))
+    home.query("FROM stored_tokens")
+    with pytest.raises(duckdb.Error, match="the time is NULL: give a date"):
+        home.query("SELECT count(*) FROM balances_at('coin', NULL)")
+    with pytest.raises(duckdb.Error, match="the token coin has no items: it is fungible, and balances_at has"):
+        home.query("FROM item_owner_at('coin', 1, '2026-01-01')")
+    lists = "SELECT days FROM holding_periods WHERE token_address = 'coin'"
+    assert home.warehouse.notes(lists) == [
+        "holding_periods reads lists of the largest holders. Your store has all holders of coin: holding_times(token) "
+        "answers from them"
+    ]
+    late = "FROM balances_at('coin', '2030-01-01')"
+    assert [note.partition(":")[0] for note in home.warehouse.notes(late)] == [
+        "balances_at('coin', '2030-01-01') has the balances of 2023-11-14 00"
+    ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from holderlake.core.contract.chains import ZERO_ADDRESS
 from tests.presentation.explorer.world import (
     CROWD,
     EXCHANGE,
@@ -45,6 +47,25 @@ def test_holders_are_those_of_the_newest_list_at_or_before_an_instant(assistant:
     )
     assert (found["timestamp"], found["address"], found["rank"]) == ("2026-03-01T00:00:00Z", MAGIC, 36)
     assert (found["amount"], found["share"]) == ("4.000000000000000000", 0.004)
+
+
+def test_all_holders_of_a_stored_token_are_answered_exactly(assistant: Assistant) -> None:
+    transfers = assistant.rows(
+        "query", sql=f"SELECT from_address, to_address, raw_amount FROM transfers WHERE token_address = '{TIDE}'"
+    )
+    balances: Counter[str] = Counter()
+    for row in transfers:
+        balances[row["from_address"]] -= int(row["raw_amount"])
+        balances[row["to_address"]] += int(row["raw_amount"])
+    expected = {address: raw for address, raw in balances.items() if raw > 0 and address != ZERO_ADDRESS}
+    answer = assistant.ask("all_holders_as_of", token="tide", at="2026-12-01", top=1000)
+    place = {name: answer["columns"].index(name) for name in ("address", "raw_amount", "holders")}
+    assert {row[place["address"]]: int(row[place["raw_amount"]]) for row in answer["rows"]} == expected
+    assert {row[place["holders"]] for row in answer["rows"]} == {len(expected)}
+    by_month = assistant.rows(
+        "concentration_by_period", token="tide", each="month", first_day="2026-11-01", last_day="2026-11-30"
+    )
+    assert by_month[0]["number"] == len(expected)
 
 
 @pytest.mark.later(long=1)
@@ -122,7 +143,7 @@ def test_an_answer_has_its_sql_instants_coverage_and_problems(assistant: Assista
     answer = assistant.ask("concentration_history", token="TIDE")
     assert answer["as_of"] == ["2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"]
     assert {one["family"]: one["instants"] for one in answer["coverage"]}["maps"] == 6
-    assert answer["is_complete"] is True
+    assert answer["has_all_rows"] is True
     again = assistant.ask("query", sql=answer["sql"])
     assert again["rows"] == answer["rows"]
 
@@ -136,7 +157,7 @@ def test_stale_data_is_named(assistant: Assistant) -> None:
 
 def test_a_part_of_an_answer_is_named(assistant: Assistant) -> None:
     answer = assistant.ask("query", sql=f"FROM map_nodes WHERE token_address = '{CROWD}'", rows=10)
-    assert (len(answer["rows"]), answer["is_complete"]) == (10, False)
+    assert (len(answer["rows"]), answer["has_all_rows"]) == (10, False)
     assert "There are more than these 10 rows" in answer["warnings"][0]
 
 

@@ -59,4 +59,5 @@ round(date_diff('second', answered, instant(t)) / 86400, 3);
 
 -- The instant t as whole unix seconds, cut off.
 -- Example: SELECT unix_second('2025-06-30T12:00:00.9') AS second;
-CREATE OR REPLACE MACRO unix_second(t) AS epoch_us(instant(t)) // 1000000;
+CREATE OR REPLACE MACRO unix_second(t) AS
+CASE WHEN t IS NULL THEN error('the time is NULL: give a date, a date-time or unix seconds') ELSE epoch_us(instant(t)) // 1000000 END;
