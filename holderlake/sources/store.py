@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.rules import Rules
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MEMORY: Final = 10**9
 """The memory in bytes that writing balances should use."""
 
 Say = Callable[[str], None]
@@ -103,60 +100,31 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     """
     if not root.exists():
         return None
-    from holderlake.engine.errors import EngineError
-    from holderlake.engine.importing.balance_files import BALANCES
+    from holderlake.engine.errors import DamagedFile, EngineError
+    from holderlake.engine.files.balances import BALANCES
     from holderlake.engine.store.store import Store
 
+    files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}, "balances": {}}
     try:
         with Store(root) as store:
             generation, listing = store.generation(), store.view().listing
+            for key in listing.numbers:
+                for part in listing.parts_of(key):
+                    files[part.folder].setdefault(key, []).append(root / part.paths[0])
+                try:
+                    files["balances"][key] = store.balance_files(key)
+                except DamagedFile as error:  # with the balances of some parts only, figures would be wrong
+                    _log.warning("%s on %s has no balances in the warehouse: %s", key[1], key[0], error)
     except EngineError as error:
         _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
         return None
-    files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}}
-    for key in listing.numbers:
-        for part in listing.parts_of(key):
-            files[part.folder].setdefault(key, []).append(root / part.paths[0])
     names = sorted(path.name for folder in files.values() for paths in folder.values() for path in paths)
     candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
     findings = sorted(path for path in candidates if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     state = (str(root.resolve()), generation, names, BALANCES.names, LABELS.names)
     version = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-    return StoredTransfers(version, files, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings)
-
-
-def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:
-    """Write the balances of a store's parts as Parquet files. ``paths`` has the token of each file by its path.
-
-    A file has the name of its part. The folder of a token with a damaged part is removed, because its balances would be
-    wrong. Raises ``FileNotFoundError`` if the store no longer has a part.
-    """
-    from holderlake.engine.errors import EngineError
-    from holderlake.engine.files.listing import BASE
-    from holderlake.engine.importing.balance_files import write_balances
-    from holderlake.engine.importing.budget import Budget
-    from holderlake.engine.store.store import Store
-
-    if not paths:
-        return
-    damaged: set[tuple[str, str]] = set()
-    with Store(root) as store, TemporaryDirectory(dir=next(iter(paths)).parents[3]) as spool:
-        view = store.view()
-        for path, key in paths.items():
-            part = next((part for part in view.listing.parts_of(key) if part.file == path.stem), None)
-            if part is None:
-                raise FileNotFoundError(f"the store {root} no longer has the file {path.stem}")
-            if key in damaged:
-                continue
-            try:
-                write_balances(
-                    path, view.part(part), view.dictionary, Path(spool), Budget(_MEMORY), is_base=part.kind == BASE
-                )
-            except EngineError as error:
-                _log.warning("%s on %s has no balances in the warehouse: %s", key[1], key[0], error)
-                damaged.add(key)
-                shutil.rmtree(path.parent)
+    return StoredTransfers(version, files, lambda: _tables(root), findings)
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:

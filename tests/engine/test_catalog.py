@@ -55,7 +55,7 @@ def test_a_store_of_another_format_is_refused_and_not_changed(tmp_path: Path, nu
     (tmp_path / "catalog-copy.sqlite").unlink()  # else the catalogue differs from it
     run(tmp_path, f"PRAGMA user_version = {number}")
     before = everything(tmp_path)
-    with pytest.raises(BadSource, match=f"format {number}, and this version of Holderlake reads format 1: {remedy}"):
+    with pytest.raises(BadSource, match=f"format {number}, and this version of Holderlake reads format 2: {remedy}"):
         Store(tmp_path, Rules(supernode_degree=99))
     assert everything(tmp_path) == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog.catalog_copy import CATALOG
-from holderlake.engine.errors import DamagedFile
+from holderlake.engine.errors import BadSource, DamagedFile
 from holderlake.engine.files import integrity
 from holderlake.engine.files.integrity import Sum, sum_of
+from holderlake.engine.store.conversion import convert
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
@@ -47,14 +49,37 @@ def test_the_whole_store_is_verified_and_answers(whole: Path, expected: dict[str
     found = verify(root)
     assert not found.damaged
     assert {kind_of(path) for path in files_of(root)} >= {
-        CATALOG, "catalog-copy.sqlite", "transfers", "openings", ".part", ".run", ".volume",
+        CATALOG, "catalog-copy.sqlite", "transfers", "openings", "balances", ".part", ".run", ".volume",
     }  # fmt: skip
     assert outcome(root, expected) == "right"
 
 
+@pytest.mark.parametrize("way", ["upgrade", "rebuild", "rebuild of a damaged one"])
+def test_a_store_of_format_1_is_converted(whole: Path, expected: dict[str, Any], tmp_path: Path, way: str) -> None:
+    root = copied(whole, tmp_path / "store")
+    shutil.rmtree(root / "balances")
+    with catalogue.transaction(root) as catalog:
+        catalog.execute("DELETE FROM files WHERE path LIKE 'balances/%'")
+        (view,) = catalog.execute("SELECT sql FROM sqlite_master WHERE name = 'listed'").fetchone()
+        catalog.execute("DROP VIEW listed")
+        catalog.execute(view.replace("UNION ALL SELECT 'balances/' || file || '.parquet' FROM parts", ""))
+        catalog.execute("PRAGMA user_version = 1")
+    with pytest.raises(BadSource, match="run 'holderlake home upgrade'"):
+        Store(root)
+    if way == "upgrade":
+        convert(root, 10**8)
+    else:
+        if way != "rebuild":
+            damage(next((root / "arrays").glob("*.part")), Random(1), "flip")
+        rebuild(root)
+    with Store(root) as store:
+        assert answers(store) == expected
+    assert not verify(root).damaged
+
+
 @pytest.mark.integration
 def test_files_unchanged_since_their_write_are_not_read_for_checksums(
-    whole: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    whole: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     read: list[Path] = []
 
@@ -62,6 +87,8 @@ def test_files_unchanged_since_their_write_are_not_read_for_checksums(
         read.append(path)
         return sum_of(path)
 
+    for number, path in enumerate((whole / "balances").iterdir()):  # as a load of the warehouse does
+        os.link(path, tmp_path / str(number))
     monkeypatch.setattr(integrity, "sum_of", noted)
     with Store(whole) as store:
         assert answers(store) == expected
@@ -72,7 +99,7 @@ def test_a_changed_file_with_its_old_times_is_refused(whole: Path, expected: dic
     root = copied(whole, tmp_path / "store")
     with Store(root) as store:
         store.add_transfers(table([transfer("x -> y", 5, token=NEW)]), "one more file")
-    path = max((root / "arrays").glob("*.part"), key=lambda path: path.stat().st_mtime_ns)
+    path = max((root / "balances").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     times = path.stat()
     damage(path, Random(1), "flip")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -170,12 +197,12 @@ def test_reading_all_files_of_a_whole_store_finds_nothing(whole: Path) -> None:
 
 def test_a_file_that_verify_found_damaged_is_refused(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
     root = copied(whole, tmp_path / "store")
-    parts = sorted((root / "arrays").glob("*.part"))
+    parts = sorted((root / "balances").iterdir())
     for part in parts:
         damage(part, Random(1), "flip")
     with catalogue.transaction(root) as catalog:  # as if the bits had changed without a write
         for part in parts:
-            seen = (integrity.signature_of(str(part)), f"arrays/{part.name}")
+            seen = (integrity.signature_of(str(part)), f"balances/{part.name}")
             catalog.execute("UPDATE files SET signature = ? WHERE path = ?", seen)
     assert verify(root).damaged
     assert outcome(root, expected) == "refused"

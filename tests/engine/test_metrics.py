@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from holderlake.core.contract.rules import Rules
 from holderlake.engine.maps import metrics
+from holderlake.engine.numeric.aggregates import descending_places
 from holderlake.engine.numeric.bigint import from_ints, width_for
 from holderlake.engine.queries.balance_rows import Rows
 from holderlake.engine.store.store import Store
@@ -289,3 +291,11 @@ def test_a_token_that_only_exchanges_hold_has_zero_metrics(build: Build) -> None
         0,
         0,
     )
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_numbers_are_sorted_in_descending_order_and_equal_ones_stay(width: int) -> None:
+    chance = Random(width)
+    numbers = [chance.choice((1, -1)) * chance.getrandbits(chance.choice((1, 12, 64 * width - 1))) for _ in range(500)]
+    expected = sorted(range(len(numbers)), key=lambda place: -numbers[place])
+    assert descending_places(from_ints(numbers, width)).tolist() == expected

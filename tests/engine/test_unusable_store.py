@@ -148,7 +148,7 @@ def test_a_read_only_store_is_reported_in_a_sentence(root: Path) -> None:
 def test_flipped_bits_are_noticed_in_a_store_that_is_open(root: Path) -> None:
     with Store(root) as store:
         assert held(store) == {"a": 5}
-        (part,) = (root / "arrays").glob("*.part")
+        (part,) = (root / "balances").iterdir()
         changed = bytearray(part.read_bytes())
         changed[0] ^= 1
         part.write_bytes(changed)

@@ -3,8 +3,8 @@
 The store replaces its Parquet files when it imports. So a load makes a folder of hard links to the present files, and
 the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. ``openings/`` has opening balances and
-corrections in the same way, and ``balances/`` the balances by second that follow from each file of the two: a load
-writes those that no load before it wrote. Next to them, ``tokens.parquet`` and ``labels.parquet`` have the store's
+corrections in the same way, and ``balances/`` the balances by second that follow from each file of the two. Next to
+them, ``tokens.parquet`` and ``labels.parquet`` have the store's
 tokens and labels, and ``changes.parquet`` its changes. ``cluster_links.parquet`` and ``entities.parquet`` have the
 wallets of one owner, ``verified.parquet`` the checks against nodes, and ``undone.parquet`` the transfers that
 reorganisations undid.
@@ -197,16 +197,14 @@ class StoredTransfers:
     """The transfers of a store at one moment.
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address, in
-    the folders ``transfers`` and ``openings``. ``write_balances`` writes the balances that follow from such files, to
-    paths with their names; it raises ``FileNotFoundError`` if the store has changed. ``tables`` returns the tables
-    ``tokens`` (schema ``TOKENS``), ``labels`` (``LABELS``) and ``changes``. ``findings`` has the files
+    the folders ``transfers``, ``openings`` and ``balances``. ``tables`` returns the tables ``tokens`` (schema
+    ``TOKENS``), ``labels`` (``LABELS``) and ``changes``. ``findings`` has the files
     ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
     ``undone.parquet``, as far as they exist.
     """
 
     version: str
     files: Mapping[str, Mapping[Key, Sequence[Path]]]
-    write_balances: Callable[[Mapping[Path, Key]], None]
     tables: Callable[[], Mapping[str, pa.Table]]
     findings: Sequence[Path] = ()
 
@@ -265,19 +263,14 @@ def _make(root: Path, transfers: StoredTransfers) -> None:
     building = root / f".{transfers.version}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    new_balances = {}
     linked = {(path.parts[-4], path.name): path for path in root.glob("[!.]*/*/*/*/*.parquet")}
     for folder, files in transfers.files.items():
         for key, paths in files.items():
-            target, balances = (_token_folder(building / name, key) for name in (folder, "balances"))
+            target = _token_folder(building / folder, key)
             for path in paths:
                 _link_readable(linked.get((folder, path.name), path), target / path.name, every_byte=False)
-                known_balances = linked.get(("balances", path.name))
-                if known_balances and not parquet_fault(known_balances, every_byte=False):
-                    _link(known_balances, balances / path.name)
-                else:
-                    new_balances[balances / path.name] = key
-    transfers.write_balances(new_balances)
+            if folder == "balances" and len(list(target.iterdir())) < len(paths):
+                shutil.rmtree(target)  # a balance is the sum over all files of the token
     for path in transfers.findings:
         _link_readable(path, building / path.name, every_byte=True)
     for name, table in transfers.tables().items():

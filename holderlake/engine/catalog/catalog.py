@@ -26,8 +26,9 @@ _log = logging.getLogger(__name__)
 EMPTY: Final = "none.parquet"
 """Name of a Parquet file without rows. Queries over a store without transfers read this file."""
 
-FORMAT: Final = 1
-"""Format of a store: of its catalogue, which has it as ``PRAGMA user_version``, and of all other files."""
+FORMAT: Final = 2
+"""Format of a store: of its catalogue, which has it as ``PRAGMA user_version``, and of all other files. Format 1 had
+balances as arrays; ``store.conversion`` writes them as Parquet."""
 _SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text("utf-8")
 _BUSY_SECONDS: Final = 60.0
 
@@ -143,11 +144,16 @@ def prepare(catalog: sqlite3.Connection, root: Path) -> None:
         _check_format(catalog, root)
 
 
-def check_format(root: Path) -> None:
-    """Raise ``BadSource`` if the store in ``root`` has another format than this version reads. Nothing is changed."""
+def is_outdated(root: Path) -> bool:
+    """Return whether the store in ``root`` has an earlier format. Raises ``BadSource`` if it has a later one."""
+    if not _exists(root):
+        return False
     uri = f"{(root / CATALOG).absolute().as_uri()}?mode=ro"
     with sqlite_failures(root / CATALOG), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as catalog:
-        _check_format(catalog, root)
+        is_earlier = 0 < format_of(catalog) < FORMAT
+        if not is_earlier:
+            _check_format(catalog, root)
+        return is_earlier
 
 
 def _check_format(catalog: sqlite3.Connection, root: Path) -> None:
@@ -156,8 +162,13 @@ def _check_format(catalog: sqlite3.Connection, root: Path) -> None:
 
 
 def _make_tables(catalog: sqlite3.Connection) -> None:
-    _run(catalog, _SCHEMA)
+    update_tables(catalog)
     catalog.execute("INSERT INTO settings VALUES ('writes', '0')")
+
+
+def update_tables(catalog: sqlite3.Connection) -> None:
+    """Make the missing tables and the views of the present format, in the open transaction."""
+    _run(catalog, _SCHEMA)
     catalog.execute(f"PRAGMA user_version = {FORMAT}")
 
 

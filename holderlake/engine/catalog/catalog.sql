@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS histories (
     token_address TEXT NOT NULL,
     UNIQUE (chain, token_address)
 );
-CREATE TABLE IF NOT EXISTS parts ( -- transfers/<file>.parquet or openings/<file>.parquet, and arrays/<file>.part
+CREATE TABLE IF NOT EXISTS parts ( -- transfers/<file>.parquet or openings/<file>.parquet, arrays/<file>.part, balances/<file>.parquet
     file TEXT PRIMARY KEY,
     token INTEGER NOT NULL, -- number of the history
     kind TEXT NOT NULL, -- base, tail, opening or correction
@@ -71,6 +71,7 @@ DROP VIEW IF EXISTS listed;
 CREATE VIEW listed AS -- the present files of the store, as paths within its folder
 SELECT iif(kind IN ('opening', 'correction'), 'openings/', 'transfers/') || file || '.parquet' AS path FROM parts
 UNION ALL SELECT 'arrays/' || file || '.part' FROM parts
+UNION ALL SELECT 'balances/' || file || '.parquet' FROM parts
 UNION ALL SELECT 'arrays/' || file || '.run' FROM runs
 UNION ALL SELECT 'arrays/' || file || '.volume' FROM volumes;
 CREATE TABLE IF NOT EXISTS files ( -- size and checksum of each listed or replaced file, see integrity

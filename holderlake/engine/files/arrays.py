@@ -108,14 +108,21 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], dura
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Map the arrays of a file into memory, read-only."""
-    with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped = mapped_file(path).base
+    assert isinstance(mapped, mmap.mmap)  # noqa: S101 - mapped_file made it
     length = int.from_bytes(mapped[-8:], "little")
     contents = json.loads(mapped[-8 - length : -8])
     return {
         name: np.ndarray(place["shape"], np.dtype(place["dtype"]), mapped, place["start"])
         for name, place in contents.items()
     }
+
+
+def mapped_file(path: Path) -> Array:
+    """Map a file into memory, read-only, and return its bytes."""
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.ndarray(len(mapped), np.uint8, mapped)
 
 
 def release_pages(arrays: Iterable[Array]) -> None:

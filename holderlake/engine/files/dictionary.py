@@ -199,13 +199,6 @@ class Dictionary:
     def _volume_places(self, numbers: Array) -> Array:
         return np.searchsorted(np.array([volume.first_number for volume in self.volumes]), numbers, side="right") - 1
 
-    def beginnings(self, numbers: Array) -> Array:
-        """Return a row for each address: its first 16 bytes as two 64-bit words, for ``bigint.insertion_points``.
-
-        Rows compare like the addresses if the first word is read as signed and the second as unsigned.
-        """
-        return np.stack([self._heads(numbers, 0) ^ np.uint64(1 << 63), self._heads(numbers, 8)], axis=1)
-
     def ranks(self, numbers: Array) -> Array:
         """Return the position (from 0) of each address in the alphabetical order of all given addresses.
 

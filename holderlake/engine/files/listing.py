@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,10 @@ from typing import Any, Final, Generic, TypeVar
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.arrays import read_arrays
+from holderlake.engine.files.balances import BalanceFile
 from holderlake.engine.files.dictionary import Dictionary, Volume
 from holderlake.engine.files.integrity import FileChecks, Sums, damaged, read_sums
 from holderlake.engine.files.parts import Part
-from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import Key
 
 BASE: Final = "base"
@@ -71,9 +71,9 @@ class PartFile:
         return "transfers" if self.has_transfers else "openings"
 
     @property
-    def paths(self) -> tuple[str, str]:
-        """Paths within the store of the part's Parquet file with rows, and of its file of arrays."""
-        return f"{self.folder}/{self.file}.parquet", f"arrays/{self.file}.part"
+    def paths(self) -> tuple[str, str, str]:
+        """Paths within the store of the part's files: rows (Parquet), arrays, and balances (Parquet)."""
+        return f"{self.folder}/{self.file}.parquet", f"arrays/{self.file}.part", f"balances/{self.file}.parquet"
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,6 @@ class Listing:
         """The tokens (chain, address) by number."""
         return {number: key for key, number in self.numbers.items()}
 
-    @cached_property
-    def files(self) -> frozenset[str]:
-        """The names, without suffix, of the files of all parts, runs and volumes."""
-        parts = (part.file for parts in self.parts.values() for part in parts)
-        return frozenset([*parts, *(run.file for run in self.runs), *(volume.file for volume in self.volumes)])
-
 
 def read_listing(catalog: sqlite3.Connection) -> Listing:
     """Read the listing from the catalogue. The caller must have opened a transaction."""
@@ -147,7 +141,7 @@ def read_listing(catalog: sqlite3.Connection) -> Listing:
 
 
 class OpenFiles:
-    """Cache of the opened files of a store, by name. All listings of the store use it, so each file is mapped once.
+    """Cache of the opened files of a store, by path. All listings of the store use it, so each file is mapped once.
 
     A file is compared with its ``Sum`` before it is mapped. If it changes on the disk, it is mapped again. Methods
     raise ``DamagedFile``.
@@ -160,46 +154,44 @@ class OpenFiles:
 
     def part(self, file: str, sums: Sums) -> Part:
         """Return the part with the file name ``file`` (without suffix), opened if necessary."""
-        return self._open(file, "part", sums, Part.of)
+        return self._open(f"arrays/{file}.part", sums, lambda path: Part.of(read_arrays(path)))
+
+    def balances(self, file: str, sums: Sums) -> BalanceFile:
+        """Return the balances of the part with the file name ``file`` (without suffix), opened if necessary."""
+        path = f"balances/{file}.parquet"
+        return self._open(path, sums, lambda _: BalanceFile(self._root, path))
 
     def run(self, file: str, sums: Sums) -> Run:
         """Return the run with the file name ``file`` (without suffix), opened if necessary."""
-        return self._open(file, "run", sums, Run.of)
+        return self._open(f"arrays/{file}.run", sums, lambda path: Run.of(read_arrays(path)))
 
     def volume(self, volume: VolumeFile, sums: Sums) -> Volume:
         """Return the volume, opened if necessary."""
-        return self._open(volume.file, "volume", sums, lambda arrays: Volume(volume.first_number, **arrays))
+        path = f"arrays/{volume.file}.volume"
+        return self._open(path, sums, lambda path: Volume(volume.first_number, **read_arrays(path)))
 
-    def arrays(self, file: str, kind: str, sums: Sums) -> dict[str, Array]:
-        """Map the arrays of a file, whose suffix is ``kind``. The result is not added to the cache."""
-        path = f"arrays/{file}.{kind}"
-        full_path = self.checks.path(path, sums)
-        try:
-            return read_arrays(full_path)
-        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged on the disk, which keeps the signature
-            raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
-
-    def all(self) -> list[Part | Run | Volume]:
-        """Return all files that are open, in any order: parts, runs and volumes."""
+    def all(self) -> list[Part | Run | Volume | BalanceFile]:
+        """Return all files that are open, in any order."""
         return list(self._files.values())
 
     def path(self, file: str, kind: str) -> Path:
         """Return the path of a file of arrays; ``kind`` is its suffix: ``part``, ``run`` or ``volume``."""
         return self._root / "arrays" / f"{file}.{kind}"
 
-    def keep_only(self, files: frozenset[str]) -> None:
-        """Forget all opened files except those named. A forgotten file stays mapped as long as a reader uses its
-        arrays."""
-        for file in self._files.keys() - files:
-            self._files.pop(file, None)
+    def keep_only(self, paths: Collection[str]) -> None:
+        """Forget all opened files except those with these paths. A forgotten file stays mapped as long as a reader uses
+        it."""
+        for path in self._files.keys() - set(paths):
+            self._files.pop(path, None)
 
-    def _open(self, file: str, kind: str, sums: Sums, make: Callable[[dict[str, Array]], T]) -> T:
-        opened: T | None = self._files.get(file)
-        if opened is None or self.checks.changed(f"arrays/{file}.{kind}"):
+    def _open(self, path: str, sums: Sums, make: Callable[[Path], T]) -> T:
+        opened: T | None = self._files.get(path)
+        if opened is None or self.checks.changed(path):
+            full_path = self.checks.path(path, sums)
             try:
-                opened = self._files[file] = make(self.arrays(file, kind, sums))
-            except (KeyError, TypeError) as error:
-                raise damaged(self._root, f"arrays/{file}.{kind}", f"lacks the array {error}") from error
+                opened = self._files[path] = make(full_path)
+            except (OSError, ValueError, TypeError, LookupError) as error:  # damaged, which keeps the signature
+                raise damaged(self._root, path, f"is not as it was written ({error})") from error
         return opened
 
 
@@ -227,8 +219,8 @@ class View:
         self._runs: _Recent[list[Run]] = _Recent()
 
     @property
-    def opened_files(self) -> list[Part | Run | Volume]:
-        """All files that this process has opened: parts, runs and volumes."""
+    def opened_files(self) -> list[Part | Run | Volume | BalanceFile]:
+        """All files that this process has opened."""
         return self._opened.all()
 
     @property
@@ -247,21 +239,18 @@ class View:
         """The runs of the adjacency, the largest first."""
         return self._runs.get(lambda: [self._opened.run(run.file, self.listing.sums) for run in self.listing.runs])
 
-    def parts(self, chain: str, token_address: str, with_openings: bool = True) -> list[Part]:
-        """Return the parts of a token, the base first. Opening balances and corrections are included if
-        ``with_openings`` is true."""
-        return self._parts(self.listing.parts_of((chain, token_address)), with_openings)
+    def parts(self, key: Key) -> list[Part]:
+        """Return the parts of a token (chain, address), the base first, with opening balances and corrections."""
+        return [self._opened.part(part.file, self.listing.sums) for part in self.listing.parts_of(key)]
 
     def parts_of(self, number: int) -> list[Part]:
         """Return the parts of the token with the number ``number``, without opening balances."""
-        return self._parts(self.listing.parts.get(number, ()), with_openings=False)
+        parts = self.listing.parts.get(number, ())
+        return [self._opened.part(part.file, self.listing.sums) for part in parts if part.has_transfers]
 
-    def part(self, file: PartFile) -> Part:
-        """Return the part of a file."""
-        return self._opened.part(file.file, self.listing.sums)
-
-    def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:
-        return [self.part(part) for part in parts if with_openings or part.has_transfers]
+    def balances(self, key: Key) -> list[BalanceFile]:
+        """Return the balances of the parts of a token (chain, address), the base first."""
+        return [self._opened.balances(part.file, self.listing.sums) for part in self.listing.parts_of(key)]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,7 @@
-"""A part: some transfers of one token as arrays, and the daily balances that follow from these transfers alone.
+"""A part: some transfers of one token as arrays, by time.
 
-An interval is a balance that an address has from one day to another. Intervals are sorted by descending balance.
-Therefore the first intervals that include a day are those of the largest holders at the end of the day. An index finds
-the intervals of an address.
-
-An address's balance as of a second is a sum over all parts of the token. Each part adds two numbers, from its own
-transfers: the balance at the end of the previous day, and the changes on the same day until the second.
+``balances`` describes the file of the balances that follow from these transfers alone. An address's balance as of a
+second is the sum over all parts of the token.
 """
 
 from __future__ import annotations
@@ -15,12 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from holderlake.engine.files.arrays import Arrays, count_until
+from holderlake.engine.files.arrays import Arrays
 from holderlake.engine.numeric.bigint import Array, concatenated, to_digits
-
-DAY: Final = 86_400
-FOREVER: Final = 2**31 - 1
-"""End day of an interval without an end. Days are counted from 1970-01-01."""
 
 
 @dataclass(frozen=True)
@@ -65,37 +57,19 @@ def joined_moves(pieces: list[Moves]) -> Moves:
 
 @dataclass(frozen=True)
 class Part:
-    """The arrays of a part: its transfers, and its intervals, sorted by descending balance, then address.
-
-    Four columns describe an interval: ``holders`` (address number), ``balances`` (limbs), ``first_days`` and
-    ``end_days`` (days since 1970, the end excluded).
-
-    The index has the intervals sorted by holder and day: ``index`` has the holder of each interval, and ``places`` the
-    row of the interval in the four columns.
-    """
+    """The arrays of a part: its transfers, and the sorted hashes of their rows' keys."""
 
     moves: Moves
-    holders: Array
-    balances: Array
-    first_days: Array
-    end_days: Array
-    index: Array
-    places: Array
+    keys: Array
 
     @staticmethod
     def of(arrays: Arrays) -> Part:
         """Make a part from ``arrays``, the arrays of its file by name."""
-        moves = Moves(arrays["times"], arrays["senders"], arrays["receivers"], arrays["values"])
-        return Part(moves, *(arrays[name] for name in _INTERVALS))
-
-    def open_day(self, second: int) -> Moves:
-        """Return the transfers from the beginning of a UTC day until the unix second ``second`` of that day,
-        included."""
-        start = second - second % DAY
-        return self.moves.at(slice(count_until(self.moves.times, start, "left"), count_until(self.moves.times, second)))
+        return Part(Moves(*(arrays[name] for name in MOVES)), arrays["keys"])
 
 
-_INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "places")
+MOVES: Final = ("times", "senders", "receivers", "values")
+"""The arrays of ``Moves`` in a file."""
 
 
 def changes_of(moves: Moves) -> tuple[Array, Array]:

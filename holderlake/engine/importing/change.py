@@ -23,8 +23,9 @@ from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, write_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
 from holderlake.engine.files.listing import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_listing
-from holderlake.engine.files.parts import Moves
+from holderlake.engine.files.parts import MOVES, Moves, Part
 from holderlake.engine.importing.address_ids import AddressIds
+from holderlake.engine.importing.balance_files import write_balances
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.deduplicate import Counts, Deduplicator
@@ -171,8 +172,8 @@ class Change:
         old_paths = [self._rows_path(part) for part in merged_parts]
         rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old_paths, self._budget.batch)
         write_rows(self._path(folder, name), rows)
-        self._write_part(name, [*(self._moves(part) for part in merged_parts), *summary.moves],
-                         [*keys, *(self._keys(part) for part in merged_parts)])  # fmt: skip
+        moves = [*(self._moves(part) for part in merged_parts), *summary.moves]
+        self._write_part(name, kind, moves, [*keys, *(self._keys(part) for part in merged_parts)])
         period = joined_period(summary.periods)
         self._replace(number, merged_parts, _part_file(name, number, kind, period, merged_parts))
         return period
@@ -196,8 +197,14 @@ class Change:
         """
         summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         summary.read(self._keyed(read_rows(self._rows_path(part), self._budget.batch), keys))
-        self._write_part(part.file, summary.moves, [keys.array() if part.has_transfers else np.empty(0, np.uint64)])
-        self._catalog.execute("DELETE FROM files WHERE path = ?", (f"arrays/{part.file}.part",))
+        hashes = keys.array() if part.has_transfers else np.empty(0, np.uint64)
+        self._write_part(part.file, part.kind, summary.moves, [hashes])
+        self._catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in part.paths[1:]])
+
+    def write_all_balances(self) -> None:
+        """Write the balances of all parts, from their transfers."""
+        for part in (part for parts in self._parts.values() for part in parts):
+            self._write_balances(part.file, part.kind, self._moves(part))
 
     def remake_runs(self) -> None:
         """Write the adjacency again, as one run, from the parts of all tokens."""
@@ -331,7 +338,8 @@ class Change:
         remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
         rows = summary.observe(self._keyed((rows for rows in remaining if rows.num_rows), keys))
         write_rows(self._path(path.parent.name, name), map(self._plain, rows))
-        self._write_part(name, summary.moves, [keys.array() if part.has_transfers else np.empty(0, np.uint64)])
+        hashes = keys.array() if part.has_transfers else np.empty(0, np.uint64)
+        self._write_part(name, part.kind, summary.moves, [hashes])
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(summary.periods), []))
 
     def _remove_entries(self, buffer: EntryBuffer) -> None:
@@ -389,11 +397,17 @@ class Change:
         return self._opened.part(part.file, self.listing.sums).moves
 
     def _keys(self, part: PartFile) -> Array:
-        return self._opened.arrays(part.file, "part", self.listing.sums)["keys"]
+        return self._opened.part(part.file, self.listing.sums).keys
 
-    def _write_part(self, name: str, pieces: list[Moves], keys: list[Array]) -> None:
-        dictionary = self._addresses.dictionary
-        write_part(self._opened.path(name, "part"), pieces, keys, dictionary, self._spool, self._budget)
+    def _write_part(self, name: str, kind: str, pieces: list[Moves], keys: list[Array]) -> None:
+        """Write the arrays of a part, and the balances that follow from them."""
+        path = self._opened.path(name, "part")
+        write_part(path, pieces, keys, self._budget)
+        self._write_balances(name, kind, Part.of(read_arrays(path)).moves)
+
+    def _write_balances(self, name: str, kind: str, moves: Moves) -> None:
+        path, dictionary = self._root / "balances" / f"{name}.parquet", self._addresses.dictionary
+        write_balances(path, moves, dictionary, self._spool, self._budget, is_base=kind == BASE)
 
     def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
         for old_part in replaced:
@@ -472,11 +486,10 @@ class RowSummary:
     def _spooled(self, moves: Moves) -> Moves:
         self._spool.mkdir(exist_ok=True)
         path = self._spool / f"{uuid.uuid4().hex}.moves"
-        names = ("times", "senders", "receivers", "values")
-        write_arrays(path, {name: getattr(moves, name) for name in names}, durable=False)
+        write_arrays(path, {name: getattr(moves, name) for name in MOVES}, durable=False)
         arrays = read_arrays(path)
         path.unlink()  # the mapping keeps the data
-        return Moves(*(arrays[name] for name in names))
+        return Moves(*(arrays[name] for name in MOVES))
 
 
 def _outdated(key: tuple[str, str], block: int) -> str:

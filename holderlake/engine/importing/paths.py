@@ -19,7 +19,7 @@ from holderlake.core.units import counted
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.files.listing import Listing
 
-FOLDERS: Final = ("transfers", "openings", "arrays")
+FOLDERS: Final = ("transfers", "openings", "arrays", "balances")
 _SPOOL: Final = ".spool-"
 _LEAST_BYTES: Final = 50
 """Least number of bytes that a new transfer needs: 28 in a part, 26 in a run (two entries), and its row in Parquet.

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -153,8 +153,7 @@ def _released_memory(view: View) -> Iterator[None]:
 
 
 def _arrays(opened: Any) -> Iterator[Array]:
-    for field in fields(opened):
-        value = getattr(opened, field.name)
+    for value in vars(opened).values():
         if is_dataclass(value):
             yield from _arrays(value)
         elif isinstance(value, np.ndarray):

@@ -17,7 +17,8 @@ from holderlake.core.contract.times import to_unix
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import graph_as_of
 from holderlake.engine.numeric.bigint import to_ints
-from holderlake.engine.queries.balances import Balances, balances_at, largest_balances, no_holders, supported_token
+from holderlake.engine.queries.balance_rows import read_balances
+from holderlake.engine.queries.balances import Balances, largest_balances, no_holders, supported_token
 from holderlake.engine.queries.tables import built
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -155,7 +156,7 @@ def map_changes(
 def _both_balances(store: Store, token: TokenInfo, earlier_instant: datetime, later_instant: datetime) -> pa.Table:
     view, tables, supplies = store.view(), {}, {}
     for name, as_of in (("before", earlier_instant), ("after", later_instant)):
-        holdings = balances_at(view, (token.chain, token.address), np.array([to_unix(as_of)]))
+        holdings = read_balances(view, (token.chain, token.address), np.array([to_unix(as_of)]))
         texts, balances = view.dictionary.text_array(holdings.rows.addresses), map(str, to_ints(holdings.rows.balances))
         tables[name] = pa.table({"address": texts.cast(pa.string()), "balance": pa.array(balances, pa.string())})
         supplies[f"supply_{name}"] = str(holdings.supplies[0])

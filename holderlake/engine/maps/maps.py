@@ -37,8 +37,8 @@ from holderlake.engine.queries.addresses import (
     first_times,
     labels_of_kinds,
 )
-from holderlake.engine.queries.balance_rows import Rows, largest, sums_at
-from holderlake.engine.queries.balances import balances_at, no_holders, shares_of, supported_token
+from holderlake.engine.queries.balance_rows import Rows, largest, read_balances, sums_at
+from holderlake.engine.queries.balances import no_holders, shares_of, supported_token
 from holderlake.engine.queries.negative_balances import summaries_of
 from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
 from holderlake.engine.records import TokenInfo
@@ -154,7 +154,7 @@ def map_tables(data: MapData, computed_at: datetime) -> dict[str, pa.Table]:
 
 def _map_data(inputs: GraphInput) -> MapData:
     store, view, token, seconds = inputs.store, inputs.view, inputs.token, inputs.seconds
-    balances = balances_at(view, (token.chain, token.address), seconds)
+    balances = read_balances(view, (token.chain, token.address), seconds, inputs.options.limit)
     rows = balances.rows
     marked = graph_kernels.places_of_kinds(rows.addresses, inputs.kinds, inputs.marked, MARKED)
     instants, places = largest(rows, len(seconds), inputs.options.limit)

@@ -7,7 +7,7 @@ columns, which can hold the sum of 2,000 million digits. No function uses floats
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -145,36 +145,18 @@ def descending_order(limbs: Array, *ties: Array) -> Array:
     return np.lexsort((*reversed(ties), *keys, ~limbs[:, -1].astype(np.int64)))
 
 
+def rough_sizes(limbs: Array) -> Array:
+    """Return an int64 for each number. Larger numbers have equal or larger integers."""
+    highest = limbs[:, -1].view(np.int64)
+    if limbs.shape[1] == 1 or not len(limbs):
+        return highest
+    # as many bits of the limb below as fit next to the bits that the highest limbs use
+    bits = 63 - max(int(highest.max()).bit_length(), int(~highest.min()).bit_length())
+    return (highest << bits) | (limbs[:, -2] >> np.uint64(64 - bits)).view(np.int64) if bits else highest
+
+
 def equal_neighbours(*keys: Array) -> Array:
     """Return the indices of rows that equal the previous or the next row. ``keys`` are the columns of the sorted
     rows."""
     equals_next = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
     return np.flatnonzero(np.concatenate([equals_next, [False]]) | np.concatenate([[False], equals_next]))
-
-
-def insertion_points(
-    keys: Array, rows_at: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
-) -> Array:
-    """Return for each key the index at which it can be inserted among the sorted rows from index ``low`` to ``high``.
-
-    ``low`` and ``high`` (excluded) have one value for each key. Between them, the rows ascend. The key is inserted
-    before equal rows, or after them with ``after_equals``. ``rows_at`` returns the rows at given indices. Rows are
-    compared word by word; the first word is read as signed, the others as unsigned.
-    """
-    low, high = low.copy(), high.copy()
-    while (undecided := np.flatnonzero(low < high)).size:
-        middle = (low[undecided] + high[undecided]) // 2
-        rows, undecided_keys = rows_at(middle), keys[undecided]
-        is_below = ~_is_less(undecided_keys, rows) if after_equals else _is_less(rows, undecided_keys)
-        low[undecided[is_below]] = middle[is_below] + 1
-        high[undecided[~is_below]] = middle[~is_below]
-    return low
-
-
-def _is_less(left_rows: Array, right_rows: Array) -> Array:
-    is_less = left_rows[:, 0].view(np.int64) < right_rows[:, 0].view(np.int64)
-    is_equal = left_rows[:, 0] == right_rows[:, 0]
-    for place in range(1, left_rows.shape[1]):
-        is_less |= is_equal & (left_rows[:, place] < right_rows[:, place])
-        is_equal &= left_rows[:, place] == right_rows[:, place]
-    return is_less

@@ -6,6 +6,7 @@ If transfers are missing in the store, an address can have a balance below zero.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,8 +17,8 @@ from holderlake.core.contract.times import to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints
-from holderlake.engine.queries.balance_rows import BalanceReader, Rows, TokenBalances
-from holderlake.engine.records import TokenInfo
+from holderlake.engine.queries.balance_rows import Rows, read_balances
+from holderlake.engine.records import Key, TokenInfo
 from holderlake.engine.store.store import Store
 
 
@@ -64,24 +65,10 @@ def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     return token
 
 
-def balances_at(view: View, key: tuple[str, str], seconds: Array, count: int | None = None) -> TokenBalances:
-    """Return the balances of a token (chain, address) at the end of each of the ascending unix ``seconds``.
-
-    With ``count``, return at least that many of the largest balances at each second. None returns all balances.
-    """
-    return BalanceReader(view, view.parts(*key), seconds).balances(0, count)
-
-
-def negative_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
-    """Return the balances below zero of a token (chain, address) at the end of each of the ascending unix
-    ``seconds``."""
-    return BalanceReader(view, view.parts(*key), seconds).negative()
-
-
 def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime) -> Balances:
     """Return all balances of a token at the end of the second ``as_of``."""
     view = store.view()
-    token_balances = balances_at(view, (chain, token_address), np.array([to_unix(as_of)]))
+    token_balances = read_balances(view, (chain, token_address), np.array([to_unix(as_of)]))
     return Balances(
         token_balances.supplies[0],
         _with_addresses(view, token_balances.rows),
@@ -97,21 +84,34 @@ def largest_balances(store: Store, chain: str, token_address: str, as_of: dateti
     """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below
     zero. Without holders, the supply is 0, because no share has to be computed."""
     view = store.view()
-    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, None)
+    supply, rows = holders_after(store, view, (chain, token_address), to_unix(as_of), limit, None)
     return Balances(supply, _with_addresses(view, rows), [])
 
 
 def holders_after(
-    view: View, key: tuple[str, str], second: int, limit: int, after_holder: tuple[int, str] | None
+    store: Store, view: View, key: Key, second: int, limit: int, after_holder: tuple[int, str] | None
 ) -> tuple[int, Rows]:
     """Return the raw supply and the ``limit`` largest holders of a token (chain, address) at the end of a unix second.
 
     If ``after_holder`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this
-    holder, by descending balance, then address.
+    holder, by descending balance, then address. The balances of the last call are kept for the next page.
     """
-    reader = BalanceReader(view, view.parts(*key), np.array([second]))
-    rows = reader.page(limit, after_holder)
-    return reader.supplies[0] if len(rows.addresses) else 0, rows
+    seconds = np.array([second])
+    if after_holder is None:
+        balances, start = read_balances(view, key, seconds, limit, only_largest=True), 0
+        rows = balances.rows
+    else:
+        balances = store.cached("holders", (view, key, second), lambda: read_balances(view, key, seconds))
+        rows, place_after = balances.rows, (-after_holder[0], after_holder[1])
+        start = bisect_right(range(len(rows.addresses)), place_after, key=lambda place: _rank_of(view, rows, place))
+    page = rows.at(slice(start, start + limit))
+    return balances.supplies[0] if len(page.addresses) else 0, page
+
+
+def _rank_of(view: View, rows: Rows, place: int) -> tuple[int, str]:
+    """Return a key by which holders are sorted: the negative balance, then the address."""
+    ((address, balance),) = _with_addresses(view, rows.at(slice(place, place + 1)))
+    return -balance, address
 
 
 def no_holders(token: TokenInfo, as_of: datetime) -> NoHolders:

@@ -15,8 +15,8 @@ from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
-from holderlake.engine.queries.balance_rows import largest
-from holderlake.engine.queries.balances import balances_at, holders_after, no_holders, shares_of, supported_token
+from holderlake.engine.queries.balance_rows import largest, read_balances
+from holderlake.engine.queries.balances import holders_after, no_holders, shares_of, supported_token
 from holderlake.engine.queries.tables import Amounts, Columns, in_order, instants_of, table_of, texts_of
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -70,7 +70,7 @@ def holders_page(
     token, view, second = supported_token(store, chain, token_address), store.view(), to_unix(as_of)
     place = (after_holder.balance, after_holder.address) if after_holder else None
     # one more holder than requested shows whether there is a next page
-    supply, rows = holders_after(view, (chain, token_address), second, limit + 1, place)
+    supply, rows = holders_after(store, view, (chain, token_address), second, limit + 1, place)
     if not len(rows.addresses) and after_holder is None:
         raise no_holders(token, as_of)
     page_rows, first_rank = rows.at(slice(limit)), after_holder.rank + 1 if after_holder else 1
@@ -95,7 +95,7 @@ def holders_of(
     seconds, inverse = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
 
     def largest_in(span: Array) -> pa.Table:
-        token_balances = balances_at(view, (token.chain, token.address), span, limit)
+        token_balances = read_balances(view, (token.chain, token.address), span, limit, only_largest=True)
         instants, places = largest(token_balances.rows, len(span), limit)
         ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
         rows = token_balances.rows

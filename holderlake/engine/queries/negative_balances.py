@@ -22,8 +22,7 @@ from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.listing import View
 from holderlake.engine.files.parts import Moves, changes_of, joined_moves
 from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_digits, to_ints
-from holderlake.engine.queries.balance_rows import Rows, largest
-from holderlake.engine.queries.balances import negative_at
+from holderlake.engine.queries.balance_rows import Rows, largest, negative_at
 from holderlake.engine.store.store import Store
 
 NEGATIVE_BALANCES: Final = pa.schema(
@@ -171,7 +170,7 @@ def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dic
 def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
     """Return the changes of the addresses' balances as sorted tuples (address number, unix second, exact change)."""
     changes: list[tuple[int, int, int]] = []
-    for part in view.parts(*key):
+    for part in view.parts(key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))
         concerned = np.isin(moves.senders, numbers) | np.isin(moves.receivers, numbers)
         moves = moves.at(np.flatnonzero(concerned & moves.are_changes))
@@ -222,7 +221,7 @@ def _ever_below(view: View, key: tuple[str, str], second: int) -> Array:
 
     Sums of digits are exact in 64 bits for up to 2^31 changes of a token. Chunks of changes bound the memory.
     """
-    pieces = [part.moves.at(slice(count_until(part.moves.times, second))) for part in view.parts(*key)]
+    pieces = [part.moves.at(slice(count_until(part.moves.times, second))) for part in view.parts(key)]
     pieces = [moves for moves in pieces if len(moves)]
     if not pieces:
         return np.zeros(0, np.int32)

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holderlake.core.units import parse_memory_limit
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
@@ -25,6 +26,7 @@ from holderlake.engine.errors import BadSource, DamagedCatalog
 from holderlake.engine.importing.paths import files_of_import, imports_under_way, remove_spool
 from holderlake.engine.importing.rows import read_rows
 from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.conversion import convert
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.unlisted import set_aside, unlisted_files
 from holderlake.engine.store.verify import DERIVED, verify
@@ -77,10 +79,13 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
     say("checking all files")
     damaged = verify(root).damaged
     derived = [damage.path for damage in damaged if damage.path.startswith(DERIVED)]
-    starts_over = any(path.endswith(".volume") for path in derived)
+    is_outdated = catalogue.is_outdated(root)
+    starts_over = any(path.endswith(".volume") for path in derived) or (is_outdated and bool(derived))
     _drop_lost(root, sorted({damage.token for damage in damaged if damage.token}), done)
     if starts_over:
         _drop_all(root)
+    if is_outdated:
+        convert(root, parse_memory_limit(memory_limit))
     with Store(root, None, memory_limit, refuse_unlisted=False) as store:
         if starts_over:
             say("making all derived files again")
@@ -137,7 +142,7 @@ def _restore_catalog(root: Path, done: Rebuilt, say: Say) -> None:
 def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     """Import the rows of unlisted files into new files, and move the unlisted files to quarantine."""
     with store.change() as (catalog, _):
-        paths = [path for path in unlisted_files(catalog, store.root) if path.endswith(".parquet")]
+        paths = [path for path in unlisted_files(catalog, store.root) if not path.startswith(DERIVED)]
     readable = [path for path in paths if _can_be_read(store.root / path)]
     if readable:
         say(f"adding the transfers of {len(readable)} files")
@@ -221,7 +226,7 @@ def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
     with store.change() as (_, change):
         parts = [part for of_token in change.listing.parts.values() for part in of_token]
         for part in parts:
-            if f"arrays/{part.file}.part" in derived:
+            if any(path in derived for path in part.paths[1:]):
                 change.remake_part(part)
         change.record_files()
     if done.lost or any(path.endswith(".run") for path in derived):

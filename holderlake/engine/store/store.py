@@ -333,7 +333,7 @@ class Store(Metadata):
         generation, listing = self._changes.listing()
         latest = self._latest
         if latest is None or latest[0] is not listing:
-            self._files.keep_only(listing.files)
+            self._files.keep_only(listing.sums)
             latest = self._latest = listing, View(listing, self._files)
         return generation, latest[1]
 
@@ -382,6 +382,11 @@ class Store(Metadata):
             names = [part.file for part in parts if part.has_transfers]
         paths = [str(self._checks.path(f"transfers/{name}.parquet", listing.sums)) for name in names]
         return paths or [str(self._empty_file())]
+
+    def balance_files(self, key: Key) -> list[Path]:
+        """Return the files of a token's balances (``files.balances``). Raises ``DamagedFile``."""
+        listing = self.view().listing
+        return [self._checks.path(part.paths[2], listing.sums) for part in listing.parts_of(key)]
 
     def read_all_files(self) -> list[DamagedFile]:
         """Compare all files with their checksums, and return an error for each damaged file.

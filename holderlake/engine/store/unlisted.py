@@ -40,7 +40,7 @@ _EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
 
 def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
     """Raise ``DamagedCatalog`` if the folder has an unlisted file of transfers whose rows no listed files contain."""
-    unlisted = [path for path in unlisted_files(catalog, root) if not path.startswith("arrays/")]
+    unlisted = [path for path in unlisted_files(catalog, root) if path.startswith(("transfers/", "openings/"))]
     unknown = [path for path in unlisted if not _is_covered(catalog, root, path)]
     if unknown:
         raise DamagedCatalog(

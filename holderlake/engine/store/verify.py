@@ -19,8 +19,8 @@ from holderlake.engine.files.integrity import Sum, Sums, read_sums, sum_of
 from holderlake.engine.store.unlisted import QUARANTINE, quarantined, refuse_unlisted_transfers, unlisted_files
 
 CATALOG: Final = catalog_copy.CATALOG
-DERIVED: Final = "arrays/"
-"""Folder of the files that can be made again from the transfers."""
+DERIVED: Final = ("arrays/", "balances/")
+"""Folders of the files that can be made again from the transfers."""
 
 _HISTORY: Final = """
 SELECT chain, token_address, transfers, first_block, last_block

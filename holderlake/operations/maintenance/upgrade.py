@@ -1,6 +1,6 @@
 """Upgrade of a home that an earlier version wrote: a plan that changes nothing, then one step for each part.
 
-Formats begin with version 0.3.0, so only Dagster's history, whose tables change with Dagster, has a step yet. A step
+Steps exist for the store of transfers and for Dagster's history, whose tables change with Dagster. A step
 has its effect completely or not at all, so an upgrade that was killed can be started again. New nullable columns need
 no step in the lake: older files read as null.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from holderlake.core.provider.ledger.statements import FORMAT as LEDGER_FORMAT
 from holderlake.core.storage.formats import format_fault
 from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import DatabaseError, explained, format_of
+from holderlake.core.units import parse_memory_limit
 from holderlake.core.workspace import Workspace
 from holderlake.presentation import console
 
@@ -57,7 +58,7 @@ def plan(workspace: Workspace, *finders: FindSteps) -> list[Step]:
     has another format than this version reads.
     """
     _check_formats(workspace)
-    return [step for find in finders for step in find()]
+    return [*_store_steps(workspace), *(step for find in finders for step in find())]
 
 
 def upgrade(workspace: Workspace, *finders: FindSteps) -> list[Step]:
@@ -99,14 +100,23 @@ def _check_formats(workspace: Workspace) -> None:
     workspace.archive.check_format()
     for _ in workspace.lake.manifests():
         pass
-    if settings.engine_store.exists():
-        from holderlake.engine.catalog.catalog import check_format
-        from holderlake.engine.catalog.catalog_copy import CATALOG
-
-        if (settings.engine_store / CATALOG).exists():
-            check_format(settings.engine_store)
     if workspace.warehouse.path.exists():
         workspace.warehouse.connect().close()
+
+
+def _store_steps(workspace: Workspace) -> Iterator[Step]:
+    """Yield the step that converts the store of transfers, if it has an earlier format."""
+    root = workspace.settings.engine_store
+    if not root.exists():
+        return
+    from holderlake.engine.catalog.catalog import is_outdated
+    from holderlake.engine.store.conversion import convert
+
+    if is_outdated(root):
+        sizes = [path.stat().st_size for path in (root / "arrays").glob("*.part")]
+        memory = parse_memory_limit(workspace.settings.engine.memory_limit)
+        action = "write balances as Parquet"
+        yield Step("the store of transfers", action, len(sizes), sum(sizes), sum(sizes), lambda: convert(root, memory))
 
 
 def _check_ledger(path: Path) -> None:

@@ -152,7 +152,7 @@ def _sums_until(store: Store, key: Key, second: int, first_correction: int) -> d
     address, until the end of ``second``."""
     view = store.view()
     numbers, digits = [np.zeros(0, np.int64)], []
-    for file, part in zip(view.listing.parts_of(key), view.parts(*key), strict=True):
+    for file, part in zip(view.listing.parts_of(key), view.parts(key), strict=True):
         last_second = min(second, first_correction - 1) if file.kind == CORRECTION else second
         places, changes = changes_of(part.moves.at(slice(count_until(part.moves.times, last_second))))
         distinct, inverse = np.unique(places, return_inverse=True)

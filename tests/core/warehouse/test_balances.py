@@ -140,7 +140,7 @@ def test_holders_are_counted_at_the_end_of_each_day(home: Home, seed: int) -> No
 @pytest.mark.integration
 def test_small_row_groups_and_many_ranges_change_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balance_files, "_ROW_GROUP", 5)
-    monkeypatch.setattr("holderlake.sources.store._MEMORY", 100_000)
+    home.store._memory = 100_000
     chance, rows = imported(home, 9, 0)
     with home.warehouse.connect() as connection:
         for row in chance.sample(rows, 10):
@@ -195,24 +195,24 @@ def token_of_another() -> Row:
     return transfer("mint -> z", 1, BEGIN, token=TOKEN)
 
 
-def test_balances_of_unchanged_files_are_written_once(home: Home) -> None:
-    home.add(transfer("mint -> a", 9, BEGIN), token_of_another())
-    home.warehouse.load(home.lake)
-    (before,) = files_of(home, TOKEN)
-    home.add(transfer("mint -> a", 9, BEGIN + 1))
-    home.warehouse.load(home.lake)
+def test_balances_of_the_warehouse_are_the_files_of_the_store(home: Home) -> None:
+    home.add(token_of_another())
+    for second in (BEGIN, BEGIN + 1):
+        home.add(transfer("mint -> a", 9, second))
+        home.warehouse.load(home.lake)
+    (stored,) = home.store.balance_files(TOKEN)
     assert len(files_of(home, TOKEN)) == 2
-    assert all(path.samefile(before) for path in files_of(home, TOKEN))
+    assert all(path.samefile(stored) for path in files_of(home, TOKEN))
 
 
 def files_of(home: Home, key: tuple[str, str]) -> list[Path]:
     return list(home.warehouse.path.parent.glob(f"*.transfers/*/balances/chain={key[0]}/token_address={key[1]}/*"))
 
 
-def test_a_token_with_damaged_arrays_has_no_balances(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_with_a_damaged_file_of_balances_has_none(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     home.add(transfer("mint -> a", 9, BEGIN), token_of_another())
     (part,) = home.store.view().listing.parts_of(COIN)
-    home.store.root.joinpath(part.paths[1]).write_bytes(b"damaged")
+    home.store.root.joinpath(part.paths[2]).write_bytes(b"damaged")
     assert home.query(HELD, BEGIN) == []
     assert home.query("SELECT address FROM balances_at(?, ?)", TOKEN[1], BEGIN) == [("z",)]
     assert "has no balances in the warehouse" in caplog.text

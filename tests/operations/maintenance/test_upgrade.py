@@ -1,7 +1,7 @@
 """A home of version 0.3.0 reads as it was written, and an upgrade plans first and resumes after kills at any point.
 
-``make_home`` made ``home-0.3.0.tar.xz``. No format of Holderlake's own has a step yet, so the steps here are that of
-Dagster's history, as if an earlier release of Dagster had written it, and one that a test invents.
+``make_home`` made ``home-0.3.0.tar.xz``. Its store has format 1. The other steps here are that of Dagster's history, as
+if an earlier release of Dagster had written it, and one that a test invents.
 """
 
 from __future__ import annotations
@@ -52,9 +52,17 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / HOME
 
 
+@pytest.fixture(scope="module")
+def current(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same home with the formats of this version."""
+    home = shutil.copytree(original, tmp_path_factory.mktemp("current") / "home")
+    upgrade(workspace_of(home))
+    return home
+
+
 @pytest.fixture
-def home(original: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(original, tmp_path / "home")
+def home(current: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(current, tmp_path / "home")
 
 
 @pytest.fixture
@@ -103,9 +111,11 @@ def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, list[dic
         yield name, connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table().to_pylist()
 
 
-def test_a_home_of_version_0_3_0_reads_as_it_was_written_and_can_be_rebuilt(home: Path) -> None:
+def test_a_home_of_version_0_3_0_reads_as_it_was_written_and_can_be_rebuilt(original: Path, tmp_path: Path) -> None:
+    home = shutil.copytree(original, tmp_path / "home")
     written = written_figures(home)
     assert all(written[table] for table in ("tokens", "holders", "maps", "map_nodes", "clusters", "failures"))
+    upgrade(workspace_of(home))
     assert steps_of(home) == []
     assert read_figures(home) == written
     with dagster_instance(home / "dagster") as instance:

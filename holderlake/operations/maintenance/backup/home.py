@@ -20,6 +20,7 @@ from holderlake.core.lake.manifests import NO_FILE, DamagedManifest
 from holderlake.core.storage.layout import MANIFESTS, chain_folder, place_of
 from holderlake.core.workspace import Workspace
 from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
+from holderlake.engine.importing.paths import FOLDERS
 from holderlake.engine.store.snapshot import snapshot
 from holderlake.operations.maintenance.backup.files import STORE, TEMPORARY, Copier, is_database
 
@@ -123,7 +124,7 @@ def _copy_store(root: Path, copier: Copier, name: str) -> None:
     """
     listed = {root / CATALOG, root / COPY}
     for path in _files(root):
-        if path not in listed and path.relative_to(root).parts[0] not in ("arrays", "transfers", "openings"):
+        if path not in listed and path.relative_to(root).parts[0] not in FOLDERS:
             _copy(path, copier, f"{name}/{path.relative_to(root).as_posix()}")
     missing_file = ""
     for _ in range(_ATTEMPTS):
