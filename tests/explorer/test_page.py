@@ -749,7 +749,7 @@ def test_concentration_is_given_by_wallet_and_by_owner(open_page: Open) -> None:
     expect(figures.nth(0)).to_have_text("By walletBy certain ownerBy owner")
     for row, called, figure in (
         (1, "Holders", len),
-        (2, "Top 10", lambda amounts: f"{sum(amounts[:10]) / 10:.1f}%"),
+        (2, "Top 10 holders", lambda amounts: f"{sum(amounts[:10]) / 10:.1f}%"),
         (5, "Nakamoto", lambda amounts: next(n for n in range(20) if sum(amounts[:n]) >= 500)),
     ):
         expect(figures.nth(row)).to_have_text(f"{called}{figure(wallets)}{figure(owners)}{figure(owners)}")
