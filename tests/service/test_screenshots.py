@@ -36,7 +36,7 @@ def test_picture_needs_no_key_and_is_free(caller, shot):
 def test_picture_is_available_as_svg(shot):
     answer = get(shot.image_url.removesuffix("png") + "svg")
     assert answer.headers["content-type"] == "image/svg+xml"
-    assert b"6 of the 7 largest holders drawn, with 78.5% of supply" in answer.content
+    assert b"6 of the 7 largest holders drawn, with 78.5% of the supply" in answer.content
 
 
 @pytest.mark.parametrize("query", ["width=600", "width=1600&theme=dark"])

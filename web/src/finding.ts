@@ -1,4 +1,4 @@
-/** One sentence about a map: what is most worth knowing, why, and how sure that is. It is above the map and in saved files. */
+/** One sentence about a map: the most important fact, its cause, and a warning if the evidence is weak. It is above the map and in saved files. */
 import type { History, Instant, TokenMap } from "./data";
 import { evidenceOf, type Reason, type Units } from "./evidence";
 import { BURN_ADDRESSES } from "./columns";

@@ -22,7 +22,7 @@ _NOISE: Final = 1e-9
 class Figure:
     """A figure of a map. ``short`` is its title where there is little room.
 
-    ``explanation`` says in one line what is measured, and ``definition`` how.
+    ``explanation`` names the measure in one line; ``definition`` has the details.
     """
 
     title: str

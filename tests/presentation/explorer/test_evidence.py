@@ -73,5 +73,5 @@ def test_a_small_link_of_the_largest_member_is_named_as_weak(folder: Path) -> No
     assert sentence(folder, nodes, [sent("a", "b", 9), sent("whale", "b", 0.5)]) == (
         "a sent 9 KELP to b on 1 Jan 2025. "
         "The largest member, whale with 50.0% of the supply, sent 0.5 KELP to b on 1 Jan 2025. "
-        "Weak: its 1 link moved only 0.10% of what it holds."
+        "Weak: the link of the largest member, whale, moved only 0.10% of what it holds."
     )

@@ -20,6 +20,7 @@ from tests.helpers.browser import PHONE, chromium, expect, opened_browser
 from tests.helpers.servers import LoopbackServer
 from tests.presentation.explorer.serving import built_with, exploring
 from tests.presentation.explorer.world import (
+    ALL_BURNT,
     AMOUNTS,
     BURNT,
     CROWD,
@@ -157,7 +158,7 @@ def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     earliest = world(page)
     assert (set(latest) - set(earliest), set(earliest) - set(latest)) == ({NEWCOMER}, {LEAVER})
     moved = [math.dist(earliest[one][:2], latest[one][:2]) for one in {*earliest} & {*latest}]
-    assert max(moved) < 0.15 * width(latest)  # what the growth of a neighbour from 2% to 7% takes
+    assert max(moved) < 0.25 * width(latest)  # what the growth of a neighbour from 2% to 7% takes
     assert "at=20260101T000000Z" in page.url
 
 
@@ -184,7 +185,7 @@ def test_history_plays_to_its_end(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260501T000000Z"))
     page.get_by_role("button", name="Play the history").click()
     settled(page, "20260601")
-    expect(page.get_by_role("status")).to_contain_text("1 Jun 2026: score 45")
+    expect(page.get_by_role("status")).to_contain_text("1 Jun 2026: Score 45")
     expect(page.get_by_role("button", name="Play the history")).to_be_visible()
 
 
@@ -282,7 +283,7 @@ def saved(page: Page, kind: str, name: str = "TIDE_20260601T000000Z") -> bytes:
 def test_saved_picture_has_the_ground_of_the_theme(open_page: Open, scheme: str, ground: tuple[int, ...]) -> None:
     image = pytest.importorskip("PIL.Image")
     with image.open(io.BytesIO(saved(open_page(of(TIDE), color_scheme=scheme), "PNG"))) as picture:
-        assert picture.size == (2_800, 1_736)
+        assert picture.size == (2_800, 1_800)
         assert picture.convert("RGB").getpixel((2, 2)) == ground
         assert (0, 114, 178) in {colour for _, colour in picture.convert("RGB").getcolors(1 << 20)}  # cluster 1
 
@@ -348,7 +349,7 @@ def test_saved_film_plays_the_history_as_the_picture_shows_it(
     player = browser.new_page()
     size, colour = player.evaluate(LAST_FRAME, base64.b64encode(film).decode())
     player.close()
-    assert size == [1_400, 868]
+    assert size == [1_400, 900]
     assert colour == pytest.approx(ground, abs=6)  # compression changes colours a little
 
 
@@ -643,7 +644,7 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     assert f"{EXCHANGE}#1" in drawn
     assert EXCHANGE not in drawn
     excluded = page.get_by_role("region", name="Not drawn: exchanges and contracts")
-    assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
+    assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 pool 10.0%"]
     page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
     expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
 
@@ -690,7 +691,7 @@ def test_links_are_filtered_on_the_map_and_in_the_tables(open_page: Open) -> Non
     panel.get_by_label("Since").fill("2026-12-01")
     expect(panel.get_by_text("0 of 6", exact=True)).to_be_visible()
     drawing = ElementTree.fromstring(saved(page, "SVG"))
-    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}line"))) == 1  # that of the legend
+    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}line"))) == 0
     page = open_page(of(TIDE, f"&tab=links&node={MAGIC}&side=in"))
     card = page.get_by_role("region", name="Selection", exact=True)
     expect(card.get_by_role("table", name="Links of the selected node").get_by_role("row")).to_have_count(2)
@@ -738,7 +739,7 @@ def test_card_shows_what_a_wallet_got_and_sent_by_month(open_page: Open) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:]])
+@pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:], f"{TEAM[:6]}…{TEAM[-4:]}"])
 def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, text: str) -> None:
     page = open_page(of(CROWD))
     page.get_by_role("combobox", name="Token").fill(text)
@@ -789,7 +790,7 @@ def test_concentration_is_given_by_wallet_and_by_owner(open_page: Open) -> None:
     expect(figures.nth(0)).to_have_text("By walletBy certain ownerBy owner")
     for row, called, figure in (
         (1, "Holders", len),
-        (2, "Top 10", lambda amounts: f"{sum(amounts[:10]) / 10:.1f}%"),
+        (2, "Top 10 holders", lambda amounts: f"{sum(amounts[:10]) / 10:.1f}%"),
         (5, "Nakamoto", lambda amounts: next(n for n in range(20) if sum(amounts[:n]) >= 500)),
     ):
         expect(figures.nth(row)).to_have_text(f"{called}{figure(wallets)}{figure(owners)}{figure(owners)}")
@@ -888,7 +889,7 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Holder")
     page.get_by_role("combobox", name="Token").fill("<script>")
     expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
-    assert page.evaluate("() => [window.harmed ?? null, document.images.length]") == [None, 1]
+    assert page.evaluate("() => [window.harmed ?? null, document.images.length]") == [None, 2]
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -1002,10 +1003,10 @@ def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.long
-def test_map_takes_half_of_a_small_screen(open_page: Open) -> None:
+def test_map_takes_most_of_a_small_screen_beside_the_tables(open_page: Open) -> None:
     box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
     assert box
-    assert box["width"] * box["height"] >= 0.5 * 1_280 * 720
+    assert box["width"] * box["height"] >= 0.45 * 1_280 * 720
 
 
 @pytest.mark.long
@@ -1202,3 +1203,96 @@ def test_name_of_a_holder_has_the_free_width_of_the_table(open_page: Open) -> No
     assert names
     for name in names:
         assert name.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (1280, 760), (768, 1024), (390, 844), (320, 640)])
+@pytest.mark.long
+def test_a_name_is_clearly_nearest_to_its_bubble_or_has_a_line(open_page: Open, size: tuple[int, int]) -> None:
+    for token in (TIDE, HAIRBALL):
+        page = open_page(of(token), viewport={"width": size[0], "height": size[1]})
+        bubbles = {one["id"]: one for one in page.evaluate(BUBBLES)}
+        labels = page.evaluate(LABELS)
+        for label in labels:
+            own = _away(label["box"], bubbles[label["id"]])
+            nearest = min(_away(label["box"], one) for one in bubbles.values() if one["id"] != label["id"])
+            assert nearest > (0 if label["leader"] else own), label
+        boxes = [label["box"] for label in labels]
+        assert not any(
+            one[0] < two[2] and one[2] > two[0] and one[1] < two[3] and one[3] > two[1]
+            for one, two in combinations(boxes, 2)
+        )
+
+
+def _away(box: list[float], bubble: dict[str, Any]) -> float:
+    """Return the distance of a box from the rim of a bubble."""
+    nearest = (min(max(bubble["x"], box[0]), box[2]), min(max(bubble["y"], box[1]), box[3]))
+    return math.dist((bubble["x"], bubble["y"]), nearest) - float(bubble["radius"])
+
+
+@pytest.mark.long
+def test_pointing_at_a_bubble_lights_its_cluster_and_covers_it_with_no_tip(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    x, y = places(page)[TEAM]
+    map_box = page.locator("#map").bounding_box() or {}
+    page.mouse.move(map_box["x"] + x, map_box["y"] + y)
+    lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
+    assert lit == {TEAM, MAGIC, numbered(1), numbered(2)}
+    tip = page.locator(".tip").bounding_box() or {}
+    bubble = next(one for one in page.evaluate(BUBBLES) if one["id"] == TEAM)
+    corners = [tip["x"] - map_box["x"], tip["y"] - map_box["y"]]
+    assert _away([*corners, corners[0] + tip["width"], corners[1] + tip["height"]], bubble) > 0
+
+
+@pytest.mark.long
+def test_a_bubble_is_dragged_and_put_back(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    before = world(page)
+    x, y = places(page)[TEAM]
+    map_box = page.locator("#map").bounding_box() or {}
+    page.mouse.move(map_box["x"] + x, map_box["y"] + y)
+    page.mouse.down()
+    page.mouse.move(map_box["x"] + x + 60, map_box["y"] + y + 30, steps=3)
+    page.mouse.up()
+    after = world(page)
+    assert {one for one in before if before[one] != after[one]} == {TEAM}
+    assert "node=" not in page.url
+    page.get_by_role("button", name="Show all bubbles").click()
+    assert world(page) == before
+
+
+@pytest.mark.long
+def test_a_filter_lights_what_passes_and_takes_short_amounts(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=links"))
+    page.get_by_text("Filter links").click()
+    page.get_by_label("Amount, at least").fill("0.5k")
+    page.get_by_label("Amount, at least").press("Enter")
+    page.wait_for_function("() => location.search.includes('least=500')")
+    assert {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]} == {TEAM, MAGIC}
+
+
+@pytest.mark.long
+def test_comparison_folds_the_card_and_a_click_unfolds_it(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    page.get_by_role("tab", name="Compare").click()
+    expect(card.get_by_text("Rank")).to_be_hidden()
+    card.get_by_role("heading").click()
+    expect(card.get_by_text("Rank")).to_be_visible()
+
+
+@pytest.mark.long
+def test_shared_link_opens_at_the_top_of_a_phone(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&cluster=1"), **PHONE)
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
+    frames = "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
+    page.evaluate(f"() => {frames}")  # a jump would come after the card
+    assert page.evaluate("() => scrollY") == 0
+
+
+@pytest.mark.long
+def test_token_without_drawn_holders_offers_to_draw_the_others(open_page: Open) -> None:
+    page = open_page(of(ALL_BURNT))
+    expect(page.get_by_role("alert")).to_contain_text("100% of the supply is burnt")
+    page.get_by_role("button", name="Draw them").click()
+    page.wait_for_function("() => document.getElementById('map').bubbles().length === 1")
+    expect(page.get_by_role("tabpanel").locator(".kind")).to_have_text("burn")

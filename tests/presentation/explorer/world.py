@@ -37,6 +37,7 @@ HAIRBALL: Final = "0x" + "ba11" * 10
 LONE: Final = "0x" + "10e0" * 10
 BURNT: Final = "0x" + "dead" * 10
 OWNED: Final = "0x" + "0e0e" * 10
+ALL_BURNT: Final = "0x" + "a5a5" * 10
 
 RIGHT_TO_LEFT: Final = "\u202e\u05e9\u05dc\u05d5\u05dd gnp.exe"
 EMOJI: Final = "🐳👩‍👩‍👧‍👦" + "z\u0335\u0327\u0322" * 40
@@ -89,6 +90,9 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
                 HAIRBALL: _hairball(number),
                 LONE: _map({address(90_001): (0.9998, {})}, [], [], 0.0),
                 BURNT: _burnt(number),
+                ALL_BURNT: _map(
+                    {f"0x{'dead':0>40}": (1.0, {"is_contract": True, "is_shown_on_map": False})}, [], [], 0.0
+                ),
             }
         for token, made in made_maps.items():
             for name, listed in made.items():
@@ -105,7 +109,12 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
     named = {TIDE: ("Tide Pool", "TIDE"), CROWD: ("Crowd", "CRWD"), HOSTILE: (SCRIPT + LONG, RIGHT_TO_LEFT)}
     named[MAPLESS] = ("Mapless", "NONE")
     if with_edges:
-        named |= {HAIRBALL: ("Hairball", "HAIR"), LONE: (LONE, LONE[:8]), BURNT: ("Burnt out", "ASH")}
+        named |= {
+            HAIRBALL: ("Hairball", "HAIR"),
+            LONE: (LONE, LONE[:8]),
+            BURNT: ("Burnt out", "ASH"),
+            ALL_BURNT: ("All burnt", "COAL"),
+        }
     write(lake, "tokens", "eth", LATEST, {"tokens": _tokens(named)}, set(named))
     warehouse.load(lake)
     return warehouse

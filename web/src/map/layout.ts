@@ -57,14 +57,12 @@ type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 export const GAP = 2;
 /** With more nodes, a history is laid out in fewer steps. */
 const LARGE_HISTORY = 250;
-const PULLS = 70;
-const MOST_PUSHES = 300;
+const PULLS = 45;
+const MOST_PUSHES = 120;
 /** The part of a cluster's disc that its bubbles fill. */
 const DENSITY = 0.72;
 /** The part of the map that bubbles and the gaps around them fill at best. */
 const FILLED = 0.85;
-/** Power of the norm whose level lines the pack fills: 2 is an ellipse, more is nearer to the rectangle of the canvas. */
-const POWER = 4;
 
 export const areaOf = (radii: number[]) => radii.reduce((sum, radius) => sum + (radius + GAP) ** 2, 0);
 
@@ -103,9 +101,13 @@ export function place(task: Task): Float64Array {
   const targets = gathered(task, order);
   const bodies = order.map((at): Body => body(at, task.radii[at] ?? 1, targets));
   pack(bodies, targets, task.aspect, task.groups);
-  for (let step = 0; step < MOST_PUSHES; step++) if (!separate(bodies, GAP, 0.55)) break;
+  for (let step = 1; step <= MOST_PUSHES && separate(bodies, GAP, 0.55); step++) if (step % 8 === 0 && !separate(bodies, GAP / 2, 0)) break;
   while (separate(bodies, GAP / 2, 0)) {
-    for (const body of bodies) [body.x, body.y] = [body.x * 1.02, body.y * 1.02];
+    for (const body of bodies) {
+      body.x *= 1.01;
+      body.y *= 1.01;
+    }
+    separate(bodies, GAP, 0.55);
   }
   return pairs(bodies);
 }
@@ -126,22 +128,21 @@ function pack(bodies: Body[], targets: Point[], aspect: number, groups: (number 
     const heat = 1 - step / PULLS;
     for (const body of bodies) {
       const [x, y] = targets[body.index as number] as Point;
-      body.x += (x - body.x) * 0.2 * heat * heat;
-      body.y += (y - body.y) * 0.2 * heat * heat;
+      body.x += (x - body.x) * 0.3 * heat * heat;
+      body.y += (y - body.y) * 0.3 * heat * heat;
       const [across, down] = [body.x / wide / reach, body.y / high / reach];
-      const distance = (Math.abs(across) ** POWER + Math.abs(down) ** POWER) ** (1 / POWER);
+      const distance = Math.sqrt(Math.hypot(across * across, down * down)); // of the norm whose level lines are nearly rectangles
       if (!distance) continue;
-      const [pullX, pullY] = [across, down].map((part) => Math.sign(part) * (Math.abs(part) / distance) ** (POWER - 1)) as Point;
-      const fall = reach * 0.025 * heat * Math.min(1, distance * 2);
-      body.x -= (pullX * fall) / wide;
-      body.y -= (pullY * fall) / high;
+      const fall = reach * 0.04 * heat * Math.min(1, distance * 2);
+      body.x -= (fall * (across / distance) ** 3) / wide;
+      body.y -= (fall * (down / distance) ** 3) / high;
     }
     for (const group of members.values()) {
       const mass = group.reduce((sum, { radius }) => sum + radius ** 2, 0);
       const [x, y] = [group.reduce((sum, one) => sum + one.x * one.radius ** 2, 0) / mass, group.reduce((sum, one) => sum + one.y * one.radius ** 2, 0) / mass];
       for (const body of group) {
-        body.x += (x - body.x) * 0.12 * heat;
-        body.y += (y - body.y) * 0.12 * heat;
+        body.x += (x - body.x) * 0.18 * heat;
+        body.y += (y - body.y) * 0.18 * heat;
       }
     }
     separate(bodies, GAP * 1.2, 0.5);
@@ -206,12 +207,16 @@ function separate(bodies: Body[], gap: number, strength: number): boolean {
     for (let second = first + 1; second < bodies.length; second++) {
       const two = bodies[second] as Body;
       if (two.x - two.radius > one.x + one.radius + gap * 4) break; // those pushed in this pass are a little out of order
-      let [x, y] = [two.x - one.x, two.y - one.y];
+      let x = two.x - one.x;
+      let y = two.y - one.y;
       const least = one.radius + two.radius + gap;
-      if (x * x + y * y >= least * least) continue;
+      if (y >= least || -y >= least || x * x + y * y >= least * least) continue;
       any = true;
       if (!strength) return true;
-      if (x === 0 && y === 0) [x, y] = [Math.cos(second), Math.sin(second)];
+      if (x === 0 && y === 0) {
+        x = Math.cos(second);
+        y = Math.sin(second);
+      }
       const distance = Math.hypot(x, y);
       const push = ((least - distance) / distance) * strength * 2 + 1e-9;
       const part = two.radius ** 2 / (one.radius ** 2 + two.radius ** 2);
