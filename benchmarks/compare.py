@@ -3,10 +3,10 @@
     python -m benchmarks.compare [--data ../shared/data] [--seeds 1,2] [--mixtures 20] [--only generated]
 
 Each history fills a home, and another one for each cause: 1 % of the transfers missing, no labels, a smaller limit,
-other thresholds, and so on; random mixtures have two or three causes at once. The right cause of a difference makes this
-difference alone too. Causes that compare does not know must be unexplained, and homes that were filled over another
-transport have no difference. Histories are generated, and those of ``--data``. The last column has the largest shares of
-one history and seed.
+other thresholds, and so on; random mixtures have two or three causes at once. The right cause of a difference makes
+this difference alone too. Causes that compare does not know must be unexplained, and homes that were filled over
+another transport have no difference. Histories are generated, and those of ``--data``. The last column has the largest
+shares of one history and seed.
 """
 
 from __future__ import annotations
