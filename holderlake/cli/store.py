@@ -88,7 +88,6 @@ def find_wallets(
         Path | None,
         typer.Option(
             help="A file of wallets whose owner you know (address, owner): measure the confidences on them first.",
-            exists=True,
         ),
     ] = None,
     json: Json = False,
