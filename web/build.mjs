@@ -5,7 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const out = path.resolve(process.argv[2] ?? path.join(here, "..", "holderlake", "explorer", "static"));
+const out = path.resolve(process.argv[2] ?? path.join(here, "..", "holderlake", "presentation", "explorer", "static"));
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
