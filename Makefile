@@ -51,10 +51,10 @@ coverage: $(EXTRAS) ## line and branch coverage of the tests of a change
 	@$(BIN)/python -m coverage report --skip-covered --sort=miss | tail -n 40
 
 extras: $(EXTRAS) $(READERS)/ready $(ICEBERG)/ready ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, dbt, and what their tests need (1.3 GB)
-	@$(call install,$(VENV),-r requirements-cluster.lock)
+	@$(call install,$(VENV),-r locks/requirements-cluster.lock)
 
 notebook: $(READY) ## the analyst's notebook as a page in the browser, over your data (200 MB more)
-	@$(call install,$(VENV),-r requirements-notebook.lock)
+	@$(call install,$(VENV),-r locks/requirements-notebook.lock)
 	@$(BIN)/marimo run notebooks/warehouse.py
 
 docs: $(TOOLS) ## the docs as a site: open site/index.html; a link that leads nowhere fails
@@ -69,49 +69,49 @@ lint: $(TOOLS) ## format, lint and types
 	@$(BIN)/mypy
 
 lock: $(TOOLS) ## makes the locks again from pyproject.toml
-	@$(LOCK) --group installer --output-file requirements-uv.lock
+	@$(LOCK) --group installer --output-file locks/requirements-uv.lock
 	@$(LOCK) --group run --extra sample --extra plots --extra postgres pyproject.toml \
-		--output-file requirements.lock
-	@$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
-	@$(LOCK) --group extras --constraint requirements.lock --constraint requirements-dev.lock \
-		--output-file requirements-extras.lock
-	@$(LOCK) --group cluster --constraint requirements.lock --constraint requirements-dev.lock \
-		--constraint requirements-extras.lock --output-file requirements-cluster.lock
-	@$(LOCK) --group notebook --constraint requirements.lock --constraint requirements-dev.lock \
-		--constraint requirements-extras.lock --output-file requirements-notebook.lock
-	@$(LOCK) --group production --constraint requirements.lock --constraint requirements-dev.lock \
-		--constraint requirements-extras.lock --constraint requirements-notebook.lock \
-		--output-file requirements-production.lock
-	@$(LOCK) --group readers --output-file requirements-readers.lock
-	@$(LOCK) --group iceberg --output-file requirements-iceberg.lock
+		--output-file locks/requirements.lock
+	@$(LOCK) --group dev --constraint locks/requirements.lock --output-file locks/requirements-dev.lock
+	@$(LOCK) --group extras --constraint locks/requirements.lock --constraint locks/requirements-dev.lock \
+		--output-file locks/requirements-extras.lock
+	@$(LOCK) --group cluster --constraint locks/requirements.lock --constraint locks/requirements-dev.lock \
+		--constraint locks/requirements-extras.lock --output-file locks/requirements-cluster.lock
+	@$(LOCK) --group notebook --constraint locks/requirements.lock --constraint locks/requirements-dev.lock \
+		--constraint locks/requirements-extras.lock --output-file locks/requirements-notebook.lock
+	@$(LOCK) --group production --constraint locks/requirements.lock --constraint locks/requirements-dev.lock \
+		--constraint locks/requirements-extras.lock --constraint locks/requirements-notebook.lock \
+		--output-file locks/requirements-production.lock
+	@$(LOCK) --group readers --output-file locks/requirements-readers.lock
+	@$(LOCK) --group iceberg --output-file locks/requirements-iceberg.lock
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
 	rm -rf site
 	find data -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
 
-$(READY): requirements.lock requirements-uv.lock pyproject.toml
+$(READY): locks/requirements.lock locks/requirements-uv.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Holderlake needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "Building the environment in $(VENV) with $(PYTHON) (once; about a minute)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
-	@$(call install,$(VENV),-r requirements.lock)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-uv.lock
+	@$(call install,$(VENV),-r locks/requirements.lock)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m holderlake.engine.warm # compiles loops once, or the first map would wait for it
 	@touch $@
 
-$(TOOLS): $(READY) requirements-dev.lock
+$(TOOLS): $(READY) locks/requirements-dev.lock
 	@echo "Adding what tests, lint and docs take (once; half a minute)"
-	@$(call install,$(VENV),-r requirements-dev.lock)
+	@$(call install,$(VENV),-r locks/requirements-dev.lock)
 	@touch $@
 
-$(EXTRAS): $(TOOLS) requirements-extras.lock requirements-notebook.lock requirements-production.lock
+$(EXTRAS): $(TOOLS) locks/requirements-extras.lock locks/requirements-notebook.lock locks/requirements-production.lock
 	@echo "Adding the optional parts that tests take (once; half a minute)"
-	@$(call install,$(VENV),-r requirements-extras.lock -r requirements-notebook.lock -r requirements-production.lock)
+	@$(call install,$(VENV),-r locks/requirements-extras.lock -r locks/requirements-notebook.lock -r locks/requirements-production.lock)
 	@touch $@
 
 # Separate environments: dbt and mypy need different versions of pathspec, and the Iceberg extension another DuckDB
-$(READERS)/ready $(ICEBERG)/ready: $(VENV)/%/ready: requirements-%.lock $(READY)
+$(READERS)/ready $(ICEBERG)/ready: $(VENV)/%/ready: locks/requirements-%.lock $(READY)
 	@$(PYTHON) -m venv --clear $(@D)
 	@$(call install,$(@D),-r $<)
 	@touch $@

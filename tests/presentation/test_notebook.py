@@ -61,7 +61,7 @@ def test_make_notebook_installs_every_package_that_the_notebook_needs() -> None:
         name.name.partition(".")[0] for one in ast.walk(tree) if isinstance(one, ast.Import) for name in one.names
     }
     frames = {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)} & {"pandas", "polars"}
-    locked = "\n".join((ROOT / f"requirements{part}.lock").read_text() for part in ("", "-notebook"))
+    locked = "\n".join((ROOT / "locks" / f"requirements{part}.lock").read_text() for part in ("", "-notebook"))
     needed = (imported | frames) - sys.stdlib_module_names - {"holderlake"}
     assert {"marimo", "matplotlib", "pandas", "polars"} <= needed
     assert {name for name in needed if re.search(rf"^{name}==", locked, re.MULTILINE) is None} == set()
