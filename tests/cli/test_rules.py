@@ -82,9 +82,9 @@ def test_a_changed_use_of_labels_is_logged(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run("import", "files", "transfers.csv")
-    monkeypatch.setenv("HOLDERLAKE_ENGINE__THRESHOLDS__LABELS", "as_of")
+    monkeypatch.setenv("HOLDERLAKE_ENGINE__THRESHOLDS__LABELS", "latest")
     run("import", "files", "transfers.csv")
-    assert "rules changed (labels from latest to as_of)" in caplog.text
+    assert "rules changed (labels from as_of to latest)" in caplog.text
 
 
 def test_answers_kept_under_other_rules_no_longer_hold(tmp_path: Path) -> None:

@@ -364,9 +364,11 @@ def test_health_and_readiness_need_no_key(watched: Watched) -> None:
     assert watched.http.get("/ready").json() == {"status": "ready"}
 
 
-def test_service_without_key_database_is_not_ready(start_watched: Start) -> None:
+def test_service_without_key_database_is_not_ready(start_watched: Start, tmp_path: Path) -> None:
     watched = start_watched(ServiceSettings())
     watched.keys.close()
+    for file in tmp_path.glob("keys.sqlite*"):
+        file.write_bytes(b"no database" * 1_000)
     answer = watched.http.get("/ready")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json() == {"detail": "Not ready: keys; see the service's log", "code": "unavailable"}

@@ -48,7 +48,7 @@ def test_map_request_passes_at_most_thirteen_modules(start, world: World, tmp_pa
         modules.clear()
         assert caller.http.get(f"{path}?{query}").status_code == 200
         assert caller.spent > 0
-        assert "/runtime/protocol.py" in modules
+        assert "/api/metering.py" in modules
         assert len(modules) <= MAX_MODULES, "\n".join(sorted(modules))
 
 

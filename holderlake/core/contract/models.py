@@ -172,9 +172,9 @@ class TokenKey(Model):
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
         key = current_token_key(value)
-        if not isinstance(key, dict) or not isinstance(key.get("address"), str):
+        if not isinstance(key, dict) or not all(isinstance(key.get(name), str) for name in ("chain", "address")):
             return key
-        has_forms = key.get("chain") in ADDRESSES_OF_64_DIGITS | BITCOINS
+        has_forms = key["chain"] in ADDRESSES_OF_64_DIGITS | BITCOINS
         return key | {"address": one_spelling(key["chain"], key["address"])} if has_forms else key
 
 
