@@ -4,12 +4,14 @@ They examine the partitions of the run. Failed requests and odd rows do not bloc
 token with odd data does not hold back the others. A file with another number of rows than its manifest blocks the load.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import duckdb
 import msgspec
@@ -46,10 +48,6 @@ from holderlake.resources.workspace import WORKSPACE, workspace_of
 REQUESTS: Final = "requests_succeeded"
 FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
 """Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
-_ROWS: Final = "rows_are_sound"
-_COUNTS: Final = "rows_are_those_of_the_manifest"
-_FIELDS: Final = "fields_are_those_of_the_contract"
-_VOLUME: Final = "rows_are_not_half_of_before"
 _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10
@@ -72,6 +70,60 @@ LIMIT 1
 """
 _RULES: Final = ("odd_rows", "contradictions")
 """Views of the warehouse that need no other rows than those of an instant."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The partitions of a stream that checks examine. If they ``are_loaded``, the warehouse has their rows too."""
+
+    workspace: Workspace
+    stream: Stream
+    manifests: list[Manifest]
+    are_loaded: bool = False
+
+    @cached_property
+    def wrong_counts(self) -> dict[str, dict[str, str]]:
+        """For each table, ``files_with_wrong_counts``."""
+        lake = self.workspace.lake
+        return {table: files_with_wrong_counts(lake, self.manifests, table) for table in self.stream.tables}
+
+    @cached_property
+    def intact(self) -> list[Manifest]:
+        """The partitions without a damaged file."""
+        damaged = {commit for wrong in self.wrong_counts.values() for commit in wrong}
+        return [manifest for manifest in self.manifests if manifest.commit not in damaged]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a check: the examined partitions, and the first of ``count`` faults."""
+
+    partitions: Sequence[Manifest]
+    faults: Sequence[str]
+    count: int
+    severity: AssetCheckSeverity | None = None
+    """None for the severity of the check."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """An asset check of each stream. ``find(examined, table)`` returns a sentence about each fault.
+
+    It is on the first table of the stream, on ``each`` table, or on each table whose rows are ``lists`` by subject. A
+    ``blocking`` check that fails stops the load of the warehouse.
+    """
+
+    name: str
+    description: str
+    find: Callable[[Examined, str], Sequence[str] | Found]
+    on: Literal["first", "each", "lists"] = "first"
+    severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
+    blocking: bool = False
+
+    def tables(self, stream: Stream) -> list[str]:
+        """Return the names of the stream's tables that have the check."""
+        chosen = stream.tables[:1] if self.on == "first" else stream.tables
+        return [table for table in chosen if self.on != "lists" or TABLES[table].is_list]
 
 
 def stream_checks(
@@ -132,67 +184,47 @@ def evaluate(
     *,
     are_loaded: bool = False,
 ) -> Iterator[AssetCheckEvaluation]:
-    """Yield the result of each check over the partitions of some days.
+    """Yield the result of each of ``CHECKS`` over the partitions of some days.
 
-    ``days`` are pairs of chain and day; None means the whole lake. Rows are examined in intact files only; for a
-    damaged file, the check of row counts fails. If the partitions ``are_loaded``, their rows are read from the
-    warehouse, which takes half as long.
+    ``days`` are pairs of chain and day; None means the whole lake. If the partitions ``are_loaded``, their rows are
+    read from the warehouse, which takes half as long.
     """
-    lake = workspace.lake
-    manifests = _manifests(lake, stream, days)
-    wrong_counts = {table: files_with_wrong_counts(lake, manifests, table) for table in stream.tables}
-    intact = [
-        manifest for manifest in manifests if not any(manifest.commit in wrong for wrong in wrong_counts.values())
-    ]
+    examined = Examined(workspace, stream, _manifests(workspace.lake, stream, days), are_loaded)
+    for check in CHECKS:
+        for table in check.tables(stream):
+            yield _evaluation(check, examined, table, key_prefix)
 
-    def outcome(
-        check: str,
-        table: str,
-        looked_at: Sequence[Manifest],
-        faults: Sequence[str],
-        severity: AssetCheckSeverity = AssetCheckSeverity.ERROR,
-        count: int | None = None,
-    ) -> AssetCheckEvaluation:
-        """Return a result. ``count`` is the number of faults, if ``faults`` has only the first ones."""
-        metadata: dict[str, Any] = {"partitions": len(looked_at), "faults": len(faults) if count is None else count}
-        if looked_at:
-            first_instant, last_instant = (
-                min(manifest.as_of for manifest in looked_at),
-                max(manifest.as_of for manifest in looked_at),
-            )
-            metadata["instants"] = f"{first_instant.isoformat()}Z to {last_instant.isoformat()}Z"
-        if faults:
-            metadata["first faults"] = MetadataValue.json(list(faults[:_LISTED]))
-        return AssetCheckEvaluation(
-            passed=not faults,
-            check_name=check,
-            asset_key=asset_key(table, key_prefix),
-            severity=severity,
-            metadata=metadata,
-        )
 
-    if are_loaded:
-        odd_table = odd_rows_loaded(workspace.warehouse, stream.tables, intact)
-    else:
-        files = {name: _files(lake, intact, name) for name in stream.tables}
-        odd_table = odd_rows(files, workspace.warehouse.memory_limit)
-    severity = (
-        AssetCheckSeverity.ERROR if "error" in odd_table["severity"].unique().to_pylist() else AssetCheckSeverity.WARN
+def _evaluation(check: Check, examined: Examined, table: str, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
+    found = check.find(examined, table)
+    result = found if isinstance(found, Found) else Found(examined.manifests, found, len(found))
+    metadata: dict[str, Any] = {"partitions": len(result.partitions), "faults": result.count}
+    if result.partitions:
+        instants = [manifest.as_of for manifest in result.partitions]
+        metadata["instants"] = f"{min(instants).isoformat()}Z to {max(instants).isoformat()}Z"
+    if result.faults:
+        metadata["first faults"] = MetadataValue.json(list(result.faults[:_LISTED]))
+    return AssetCheckEvaluation(
+        passed=not result.faults,
+        check_name=check.name,
+        asset_key=asset_key(table, key_prefix),
+        severity=result.severity or check.severity,
+        metadata=metadata,
     )
+
+
+def _unsound_rows(examined: Examined, table: str) -> Found:
+    """Return the odd and contradictory rows of all tables of the stream, in intact files."""
+    workspace, tables = examined.workspace, examined.stream.tables
+    if examined.are_loaded:
+        odd_table = odd_rows_loaded(workspace.warehouse, tables, examined.intact)
+    else:
+        files = {name: _files(workspace.lake, examined.intact, name) for name in tables}
+        odd_table = odd_rows(files, workspace.warehouse.memory_limit)
+    is_error = "error" in odd_table["severity"].unique().to_pylist()
     first_odd = [_odd_row(row) for row in odd_table.slice(0, _LISTED).to_pylist()]
-    yield outcome(_ROWS, stream.tables[0], intact, first_odd, severity, odd_table.num_rows)
-    failed = [
-        f"{row['code']} of {row['subject']} on {row['chain']} at {row['as_of'].isoformat()}Z"
-        for row in failed_requests(lake, manifests)
-    ]
-    yield outcome(REQUESTS, stream.tables[0], manifests, failed)
-    fields = new_fields(workspace.archive, manifests)
-    yield outcome(_FIELDS, stream.tables[0], manifests, fields, AssetCheckSeverity.WARN)
-    for table, wrong in wrong_counts.items():
-        yield outcome(_COUNTS, table, manifests, list(wrong.values()))
-        if TABLES[table].is_list:
-            volume_faults = lost_rows(lake, stream, manifests, table)
-            yield outcome(_VOLUME, table, manifests, volume_faults, AssetCheckSeverity.WARN)
+    severity = AssetCheckSeverity.ERROR if is_error else AssetCheckSeverity.WARN
+    return Found(examined.intact, first_odd, odd_table.num_rows, severity)
 
 
 def _odd_row(row: Mapping[str, Any]) -> str:
@@ -341,42 +373,53 @@ def _manifests(lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | N
 
 
 def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
-    requests = AssetCheckSpec(
-        REQUESTS,
-        asset=asset_key(stream.tables[0], key_prefix),
-        description="No request of the partitions failed. What could be fetched is in the lake.",
-    )
-    rows = AssetCheckSpec(
-        _ROWS,
-        asset=asset_key(stream.tables[0], key_prefix),
-        description="No row is odd or contradicts another (views odd_rows and contradictions); warnings only warn.",
-    )
-    fields = AssetCheckSpec(
-        _FIELDS,
-        asset=asset_key(stream.tables[0], key_prefix),
-        description="The newest answers have no fields that the contract does not have: they are in no table.",
-    )
-    counts = [
+    return [
         AssetCheckSpec(
-            _COUNTS,
-            asset=asset_key(table, key_prefix),
-            blocking=True,
-            description="Each Parquet file holds as many rows as its partition's manifest says.",
+            check.name, asset=asset_key(table, key_prefix), description=check.description, blocking=check.blocking
         )
-        for table in stream.tables
+        for check in CHECKS
+        for table in check.tables(stream)
     ]
-    volumes = [
-        AssetCheckSpec(
-            _VOLUME,
-            asset=asset_key(table, key_prefix),
-            description="No partition has less than half of the rows by subject of its chain's instant before.",
-        )
-        for table in stream.tables
-        if TABLES[table].is_list
-    ]
-    return [requests, rows, fields, *counts, *volumes]
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> list[tuple[str, Path]]:
     filled = (manifest for manifest in manifests if manifest.tables[table].rows)
     return [(manifest.chain, lake.storage.path(manifest, table)) for manifest in filled]
+
+
+CHECKS: Final = (
+    Check(
+        REQUESTS,
+        "No request of the partitions failed. What could be fetched is in the lake.",
+        lambda examined, _: [
+            f"{row['code']} of {row['subject']} on {row['chain']} at {row['as_of'].isoformat()}Z"
+            for row in failed_requests(examined.workspace.lake, examined.manifests)
+        ],
+    ),
+    Check(
+        "rows_are_sound",
+        "No row is odd or contradicts another (views odd_rows and contradictions); warnings only warn.",
+        _unsound_rows,
+    ),
+    Check(
+        "fields_are_those_of_the_contract",
+        "The newest answers have no fields that the contract does not have: they are in no table.",
+        lambda examined, _: new_fields(examined.workspace.archive, examined.manifests),
+        severity=AssetCheckSeverity.WARN,
+    ),
+    Check(
+        "rows_are_those_of_the_manifest",
+        "Each Parquet file holds as many rows as its partition's manifest says.",
+        lambda examined, table: list(examined.wrong_counts[table].values()),
+        on="each",
+        blocking=True,
+    ),
+    Check(
+        "rows_are_not_half_of_before",
+        "No partition has less than half of the rows by subject of its chain's instant before.",
+        lambda examined, table: lost_rows(examined.workspace.lake, examined.stream, examined.manifests, table),
+        on="lists",
+        severity=AssetCheckSeverity.WARN,
+    ),
+)
+"""The asset checks of each stream. An entry here is a complete check."""

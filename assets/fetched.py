@@ -39,6 +39,7 @@ from holderlake.core.dagster.runs import RunOptions, by_day, ingest_run, lacks_t
 from holderlake.core.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.parts import parts
+from holderlake.core.settings.fields import Texts
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
@@ -50,13 +51,20 @@ ONE_RUN: Final = BackfillPolicy.single_run()
 
 
 class IngestConfig(Config):
-    """Run config of the assets: the options of one run. The settings have everything else."""
+    """Run config of the assets: the options of one run. The settings have everything else.
 
-    instants: list[str] = Field(
+    ``holderlake ingest`` passes its options under these names, to one day's assets and to a backfill.
+    """
+
+    instants: Texts = Field(
         default=[], description="As-of instants (ISO or unix seconds); by default those of the schedule."
     )
-    tokens: list[str] = Field(default=[], description="Only these tokens; by default those of the watchlist.")
+    tokens: Texts = Field(default=[], description="Only these tokens; by default those of the watchlist.")
     refresh: bool = Field(default=False, description="Fetch existing data again (costs credits).")
+
+    def options(self, refresh_since: datetime | None) -> RunOptions:
+        """Return the options of the ingest, whose refresh began at ``refresh_since`` (naive UTC)."""
+        return RunOptions(self.tokens, self.refresh, refresh_since)
 
 
 def stream_asset(
@@ -187,7 +195,7 @@ def _ingest(
                 workspace,
                 context.run.run_id,
                 [(stream, chain, chain_instants) for chain, chain_instants in instants.items()],
-                RunOptions(config.tokens, config.refresh, since),
+                config.options(since),
                 results.append,
             )
         )
@@ -213,7 +221,7 @@ def _instants_by_chain(
     instants: dict[str, list[datetime]] = {}
     for chain, day in days:
         instants.setdefault(chain, []).extend(_instants_of_day(config, workspace, day))
-    return {chain: sorted(from_first_day(chain, chain_instants)) for chain, chain_instants in instants.items()}
+    return {chain: sorted(set(from_first_day(chain, chain_instants))) for chain, chain_instants in instants.items()}
 
 
 def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:

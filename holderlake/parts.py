@@ -13,6 +13,7 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {
     "bucket": ("holderlake.scale.bucket.home",),
     "views": ("holderlake.engine.views", "holderlake.analysis.views"),
     "tables": ("holderlake.analysis.comparison.tables",),
+    "alert_rules": ("holderlake.operations.alerts",),
     "ledger_opened": ("holderlake.operations.maintenance.restored_ledger:restore",),
     "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),
     "run_stopped": ("holderlake.operations.healing.paused:pause_schedule",),

@@ -19,7 +19,7 @@ CORE = {
     "core.contract": {"core.units"},
     "core.storage": {"core.contract"},
     "core.http": {"core.contract"},
-    "core.settings": {"core.contract", "core.units"},
+    "core.settings": {"core.contract", "core.parts", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
     "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
     "core.client": {"core.contract", "core.provider"},

@@ -54,9 +54,8 @@ def run_backfill(
     else:
         summary = plan_markdown(plan)
         with dagster_instance(workspace.settings.dagster_home) as instance:
-            outcome.run(
-                lambda: fill(workspace, instance, chains, instants, tokens, refresh, tables, summary, refresh_since)
-            )
+            options = {"tokens": list(tokens), "refresh": refresh, "refresh_since": refresh_since, "plan": summary}
+            outcome.run(lambda: fill(workspace, instance, chains, instants, tables=tables, **options))
     outcome.conclude(as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -69,16 +69,16 @@ def ingest(
     workspace = shared.workspace()
     instants = past_instants(at or ["now"])
     chains = shared.chains_of(workspace, chain, token)
-    token = shared.tokens_of(chains, token)
+    options: dict[str, Any] = {"tokens": shared.tokens_of(chains, token) or [], "refresh": refresh}
     workspace.check()
     outcome = Outcome(workspace, chains, instants)
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
-            outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
+            outcome.run(lambda: fill(workspace, instance, chains, instants, **options))
         else:
             for chain_name in chains:
                 loads = chains if chain_name == chains[-1] else ()
-                outcome.run(partial(ingest_day, workspace, instance, chain_name, instants, token or (), refresh, loads))
+                outcome.run(partial(ingest_day, workspace, instance, chain_name, instants, loads=loads, **options))
             workspace.warehouse.load(workspace.lake)
     outcome.conclude(json)
 
@@ -116,7 +116,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
 def _backfill_command(options: Mapping[str, Sequence[str | None] | None], refresh: bool) -> str:
     """Return the command line that runs the planned backfill. ``options`` has the values by option, as in ``--to``."""
     given_options = [(name, value) for name, values in options.items() for value in values or () if value is not None]
-    words = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in given_options)
+    once = dict.fromkeys(given_options)
+    words = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in once)
     return " ".join(["holderlake backfill", *words, *(["--refresh"] if refresh else [])])
 
 

@@ -33,40 +33,36 @@ def ingest_day(
     instance: DagsterInstance,
     chain: str,
     instants: Sequence[datetime],
-    tokens: Sequence[str] = (),
-    refresh: bool = False,
+    *,
     loads: Sequence[str] | None = None,
+    **options: Any,
 ) -> None:
     """Materialise all assets and checks of a chain at instants of one day, and load the warehouse.
 
-    ``tokens`` limits the run to these tokens (empty for all). ``loads`` are the chains whose day the run loads and
-    searches for alerts: by default its own, none if a later run does it. One load of many chains is faster than many.
-    Raises ``RunFailed``.
+    ``options`` are those of ``IngestConfig``. ``loads`` are the chains whose day the run loads and searches for alerts:
+    by default its own, none if a later run does it. One load of many chains is faster than many. Raises ``RunFailed``.
     """
     workspace.check()
-    options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
-    config = {"ops": {stream.name: {"config": options} for stream in STREAMS}}
+    run_options = {"instants": [when.isoformat() for when in instants], **options}
+    config = {"ops": {stream.name: {"config": run_options} for stream in STREAMS}}
     watch(instance, workspace.settings.watchlist, [chain])
     tags = {} if loads is None else {LOADS_TAG: json.dumps(list(loads))}
     _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]), tags)
 
 
-def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
+def fill(
     workspace: Workspace,
     instance: DagsterInstance,
     chains: Sequence[str],
     instants: Sequence[datetime],
-    tokens: Sequence[str] = (),
-    refresh: bool = False,
+    *,
     tables: Sequence[str] = (),
-    plan: str = "",
-    refresh_since: str = "",
+    **options: Any,
 ) -> None:
     """Fill the lake at many instants in one run, with a progress bar. Raises ``RunFailed``; finished partitions stay.
 
-    ``tokens`` (empty: all) limits it to these tokens, ``tables`` to these tables and those fetched with them.
-    ``refresh`` fetches existing data again, except partitions written after ``refresh_since`` (ISO; empty: the start).
-    ``plan`` is the plan's text for the run's log.
+    ``tables`` limits it to these tables and those fetched with them. ``options`` are further ones of
+    ``BackfillConfig``.
     """
     workspace.check()
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
@@ -74,14 +70,11 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
     for exclusion in left_out:
         workspace.report(exclusion)
-    options = {
+    run_options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),
-        "tokens": list(tokens),
         "tables": list(tables),
-        "refresh": refresh,
-        "refresh_since": refresh_since,
-        "plan": plan,
+        **options,
     }
     watch(instance, workspace.settings.watchlist, chains)
     progress = Progress(sum(len(from_first_day(chain, instants)) for chain in chains) * len(streams))
@@ -95,7 +88,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
                 _print_failed_checks([event])
 
         with workspace.observed(show):
-            _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
+            _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": run_options}}}, None)
 
 
 def _run(

@@ -131,14 +131,14 @@ def _closed_at_end(opened: Workspace) -> Workspace:
 
 
 def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
-    """Return the given chains, or else those of the watchlist. Raises ``ValueError`` if there is no token to fetch.
+    """Return the given chains, each once, or else those of the watchlist.
 
-    ``tokens`` are the given tokens. They need a chain.
+    Raises ``ValueError`` if there is no token to fetch. ``tokens`` are the given tokens. They need a chain.
     """
     watched = workspace.settings.watchlist
     if tokens and not chains:
         raise ValueError("--token needs --chain, because several chains can have a token with the same address")
-    chosen_chains = chains or sorted(watched)
+    chosen_chains = list(dict.fromkeys(chains or sorted(watched)))
     if not chosen_chains:
         raise ValueError(
             "the watchlist is empty; add tokens under [watchlist] in holderlake.toml, or use --chain and --token"
@@ -191,7 +191,7 @@ def token_address(chain: str, token: str) -> str:
 
 
 def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
-    """Return the addresses of tokens, given by address or symbol; None if no tokens are given.
+    """Return the addresses of tokens, each once, given by address or symbol; None if no tokens are given.
 
     Raises ``ValueError`` for a token that is not a valid address on each of the chains, and ``WarehouseError`` for a
     symbol that no or several tokens of the warehouse have.
@@ -202,4 +202,4 @@ def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] 
         if len(spelt) > 1:
             raise ValueError(f"--token {token} has different forms on {' and '.join(spelt.values())}: give one --chain")
         addresses += spelt
-    return addresses or None
+    return list(dict.fromkeys(addresses)) or None

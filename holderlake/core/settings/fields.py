@@ -104,6 +104,8 @@ Credits = Annotated[int, BeforeValidator(_credits)]
 """An amount of credits as people write it, kept as hundredths of a credit."""
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 """A duration such as 30s, 12h or 7d."""
+Texts = Annotated[list[str], AfterValidator(distinct)]
+"""Texts, each once: a chain that is given twice is fetched and paid once."""
 Addresses = Annotated[list[Address], AfterValidator(distinct)]
 TypedTokens = Annotated[dict[ChainId, list[str]], AfterValidator(_typed_tokens)]
 """Tokens by chain, each in its chain's normal spelling."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import duckdb
@@ -46,7 +46,8 @@ class HeadAlerts:
         of_rules = (tokens_of(rule, settings.watchlist, {chain}) for rule in self._rules.values())
         self._tokens = sorted({token for tokens in of_rules for token in tokens.get(chain, ())})
         self._versions: dict[str, object] = {token: version(token) for token in self._tokens}
-        self._periods = {rule.within for rule in self._rules.values() if "within" in rule.kind.options}
+        values = (value for rule in self._rules.values() for value in rule.options.values())
+        self._periods = {value for value in values if isinstance(value, timedelta)}
         self._database = prepared(duckdb.connect())
         schema.install(self._database)
 

@@ -118,9 +118,7 @@ def _alerts(warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, sp
         "until": span.until,
         "began": span.began or span.until,
         "interval_seconds": span.interval.total_seconds(),
-        "threshold": rule.limit,
-        "top": rule.top,
-        "within_seconds": int(rule.within.total_seconds()),
+        **rule.parameters,
     }
     try:
         rows = warehouse.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()

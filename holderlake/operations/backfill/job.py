@@ -15,7 +15,6 @@ from typing import Final
 from dagster import (
     AssetKey,
     AssetMaterialization,
-    Config,
     DefaultSensorStatus,
     Failure,
     MetadataValue,
@@ -33,7 +32,7 @@ from pydantic import Field
 
 from holderlake.assets import STREAMS
 from holderlake.assets.checks import evaluate, tag_failed_requests
-from holderlake.assets.fetched import POOL, inputs_of
+from holderlake.assets.fetched import POOL, IngestConfig, inputs_of
 from holderlake.assets.warehouse import load_warehouse, warehouse_metadata
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.prices import credits_text
@@ -42,7 +41,6 @@ from holderlake.core.dagster.failures import step_errors
 from holderlake.core.dagster.metadata import asset_key, log_materialisations
 from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.dagster.runs import (
-    RunOptions,
     Work,
     by_day,
     ingest_run,
@@ -53,6 +51,7 @@ from holderlake.core.dagster.runs import (
 from holderlake.core.dagster.versions import input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.settings import Settings, SettingsError
+from holderlake.core.settings.fields import Texts
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import evaluate_alerts
@@ -73,7 +72,7 @@ A group is large enough for full speed and takes a few minutes at most.
 """
 
 
-class BackfillConfig(Config):
+class BackfillConfig(IngestConfig):
     """Chains and as-of instants of a backfill; by default all chains of the watchlist.
 
     Give ``from`` (and ``to``, ``every``), as for the commands, or a list of ``instants``.
@@ -82,11 +81,9 @@ class BackfillConfig(Config):
     start: str = Field(default="", alias="from", description="First as-of instant: a date, date-time or unix seconds.")
     to: str = Field(default="", description="Last as-of instant; by default now.")
     every: str = Field(default="", description="Step between the instants: 1h, 6h, 1d, 1w, 1mo; by default 1d.")
-    instants: list[str] = Field(default=[], description="As-of instants, instead of from, to and every.")
-    chains: list[str] = Field(default=[], description="Only these chains.")
-    tokens: list[str] = Field(default=[], description="Only these tokens.")
-    tables: list[str] = Field(default=[], description="Only these tables, and those that are fetched with them.")
-    refresh: bool = Field(default=False, description="Fetch existing data again, with the options of the settings.")
+    instants: Texts = Field(default=[], description="As-of instants, instead of from, to and every.")
+    chains: Texts = Field(default=[], description="Only these chains.")
+    tables: Texts = Field(default=[], description="Only these tables, and those that are fetched with them.")
     refresh_since: str = Field(
         default="", description="Resume a refresh that began then: partitions written since are not fetched again."
     )
@@ -177,10 +174,14 @@ class _Backfill:
         """Fill all partitions. Then, even after an error, log them, load the warehouse and run the checks."""
         # to the microsecond: a partition that was written in the same second before is not refreshed yet
         since = datetime.fromisoformat(config.refresh_since) if config.refresh_since else None
-        options = RunOptions(config.tokens, config.refresh, since)
         try:
             await ingest_run(
-                self._workspace, self._context.run_id, self._work(), options, self._progress_log.add, self._on_item
+                self._workspace,
+                self._context.run_id,
+                self._work(),
+                config.options(since),
+                self._progress_log.add,
+                self._on_item,
             )
         finally:
             await asyncio.gather(*self._logging)

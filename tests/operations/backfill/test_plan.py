@@ -27,6 +27,7 @@ from holderlake.core.settings.sections.provider import AddressSet, AddressSettin
 from holderlake.core.settings.sections.schedule import Budget
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.coverage import Coverage
+from holderlake.operations.backfill.job import BackfillConfig
 from holderlake.operations.backfill.plan import Plan, make_plan
 from holderlake.operations.backfill.pricing import ASSUMED
 from holderlake.operations.backfill.report import sentences
@@ -360,6 +361,15 @@ def test_the_command_lists_the_tokens_by_cost(tmp_path: Path, monkeypatch: pytes
     assert "0x1111" in run(*options)
     (line,) = json.loads(run(*options, "--json"))["tokens"]
     assert (line["chain"], line["token_address"], line["calls"]) == ("eth", "0x" + "1" * 40, 2)
+
+
+def test_a_value_that_is_given_twice_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _command(tmp_path, monkeypatch)
+    once = ("--chain", "eth", "--token", "0x" + "1" * 40, "--table", "maps")
+    plan = ("plan", "--from", "2026-05-01", "--to", "2026-05-02", "--json")
+    assert run(*plan, *once, *once) == run(*plan, *once)
+    config = BackfillConfig(chains=["eth", "base", "eth"], tokens=["0x1", "0x1"], instants=["2026-05-01"] * 2)
+    assert (config.chains, config.tokens, config.instants) == (["eth", "base"], ["0x1"], ["2026-05-01"])
 
 
 def test_sums_are_printed_as_credits(make_workspace: MakeWorkspace) -> None:

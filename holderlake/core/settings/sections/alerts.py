@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.resources import files
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, WithJsonSchema, create_model, model_validator
 
+from holderlake.core.parts import parts
 from holderlake.core.settings.fields import (
     Duration,
     PathSetting,
@@ -20,71 +24,54 @@ from holderlake.core.settings.fields import (
     read_secret,
 )
 
+SHARE: Final = "share of the supply"
+"""Unit of a threshold that is a share: it must be below 1."""
+PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
+
 
 @dataclass(frozen=True)
 class RuleKind:
-    """A kind of alert rule; ``alerts/sql/`` has its query.
+    """A kind of alert rule. A file ``NAME.sql`` of the part ``alert_rules`` has its query, and these values as TOML.
 
-    ``table`` is the Dagster asset that shows it as a check. ``options`` are its settings, ``threshold`` is the default
-    of that setting, ``unit`` what it counts, and ``sentence`` the event. ``is_of_head``: a follower evaluates it at
-    each new block; the other kinds are about the schedule and about checks.
+    ``table`` is the Dagster asset that shows it as a check, ``sentence`` the event. ``options`` are the settings of a
+    rule of this kind, with their defaults; the first one is the rule's limit. ``about`` describes options other than
+    ``threshold``; ``unit`` is what the threshold counts. ``is_of_head``: a follower evaluates it at each new block; the
+    other kinds are about the schedule and about checks.
     """
 
     table: str
     sentence: str
-    options: frozenset[str] = frozenset({"threshold"})
-    threshold: float | None = None
+    options: Mapping[str, Any]
+    about: Mapping[str, str] = field(default_factory=dict)
     unit: str = ""
     is_of_head: bool = True
 
 
-ALERT_KINDS: Final = MappingProxyType(
-    {
-        "cluster_share": RuleKind(
-            "clusters",
-            "a cluster around {subject} holds {share}% of the supply (more than {limit}%)",
-            threshold=0.1,
-            unit="share of the supply",
-        ),
-        "score_fall": RuleKind(
-            "maps",
-            "the score fell by {measured:.2f} points ({threshold:g} or more)",
-            options=frozenset({"threshold", "within"}),
-            threshold=5,
-            unit="points",
-        ),
-        "exchange_transfer": RuleKind(
-            "grouped_transfers",
-            "the top holder {subject} sent to an exchange, {measured:.0f} times",
-            options=frozenset({"threshold", "top"}),
-            threshold=1,
-            unit="transfers",
-        ),
-        "new_top_holder": RuleKind(
-            "holders",
-            "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}",
-            options=frozenset({"top"}),
-        ),
-        "data_late": RuleKind(
-            "warehouse",
-            "no data for {measured:.1f} intervals of the schedule (more than {threshold:g})",
-            threshold=2,
-            unit="intervals of the schedule",
-            is_of_head=False,
-        ),
-        "incomplete_source": RuleKind(
-            "warehouse",
-            "transfers differ from the node's in {measured:.0f} rows or blocks ({threshold:g} or more)",
-            threshold=1,
-            unit="wrong rows and blocks",
-            is_of_head=False,
-        ),
-    }
-)
+def _declared() -> Iterator[tuple[str, RuleKind]]:
+    """Yield the name and the kind of each file of the parts ``alert_rules``."""
+    folders = [files(part).joinpath("sql") for part in parts("alert_rules")]
+    for file in sorted((file for folder in folders for file in folder.iterdir()), key=lambda file: file.name):
+        header = file.read_text("utf-8").partition("/*")[2].partition("*/")[0]
+        yield file.name.removesuffix(".sql"), RuleKind(**tomllib.loads(header))
+
+
+ALERT_KINDS: Final = MappingProxyType(dict(_declared()))
 """The kinds of alert rules, by the value of the setting ``rule``."""
 _UNITS: Final = ", ".join(
-    f"{kind.unit} ({kind.threshold:g})" for kind in ALERT_KINDS.values() if kind.threshold is not None
+    f"{kind.unit} ({kind.options['threshold']:g})" for kind in ALERT_KINDS.values() if "threshold" in kind.options
 )
+
+
+def _option_fields() -> dict[str, Any]:
+    """Return type and field of each option that a kind of rule describes, by name. The default gives the type."""
+    declared: dict[str, Any] = {}
+    for kind in ALERT_KINDS.values():
+        for name, about in kind.about.items():
+            default = kind.options[name]
+            of_type = PositiveDuration if isinstance(default, str) else type(default)
+            least = 0 if type(default) in {int, float} else None
+            declared[name] = (of_type, Field(default=default, validate_default=True, description=about, gt=least))
+    return declared
 
 
 def _known_kind(name: str) -> str:
@@ -103,10 +90,9 @@ def _url(url: SecretStr) -> SecretStr:
 
 RuleName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 WebhookUrl = Annotated[SecretStr, AfterValidator(_url)]
-PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
 
 
-class AlertRule(Section):
+class _Rule(Section):
     """A rule under a name that you choose. If you write any rule, the built-in ones no longer apply."""
 
     rule: Annotated[str, AfterValidator(_known_kind), WithJsonSchema({"enum": list(ALERT_KINDS)})] = Field(
@@ -115,20 +101,16 @@ class AlertRule(Section):
     threshold: float | None = Field(
         default=None, gt=0, description=f"Value above which the rule alerts, with its default: {_UNITS}"
     )
-    within: PositiveDuration = Field(
-        default=timedelta(days=1), description="Period in which the score falls: 12h, 1d, 2w"
-    )
-    top: int = Field(default=10, ge=1, le=500, description="Last rank of a top holder")
     tokens: TypedTokens = Field(default={}, description="Only these tokens, by chain; by default every watched token")
 
     @model_validator(mode="after")
     def _check_options(self) -> AlertRule:
-        unused = sorted(self.model_fields_set - {"rule", "tokens"} - self.kind.options)
+        unused = sorted(self.model_fields_set - {"rule", "tokens"} - self.kind.options.keys())
         if unused:
             raise ValueError(
                 f"a rule {self.rule} has no setting {unused[0]}; use {', '.join(sorted(self.kind.options))}"
             )
-        if self.rule == "cluster_share" and self.limit >= 1:
+        if self.kind.unit == SHARE and self.limit >= 1:
             raise ValueError(f"invalid threshold {self.limit:g}: give a share of the supply below 1; 0.1 is 10 %")
         return self
 
@@ -138,10 +120,29 @@ class AlertRule(Section):
         return ALERT_KINDS[self.rule]
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The values of the rule's options, by name: those of the settings, or the defaults of its kind."""
+        given = {name: getattr(self, name) for name in self.kind.options}
+        return {name: self.kind.options[name] if value is None else value for name, value in given.items()}
+
+    @property
     def limit(self) -> float:
-        """The rule's threshold, or its default; for a kind without a threshold the value of its key ``top``."""
-        threshold = self.kind.threshold if self.threshold is None else self.threshold
-        return self.top if threshold is None else threshold
+        """The value of the rule's first option: its threshold, or that of its key ``top``."""
+        return float(next(iter(self.options.values())))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The options as parameters of the query; a duration NAME is the number of seconds NAME_seconds."""
+        durations = {f"{name}_seconds": value for name, value in self.options.items() if isinstance(value, timedelta)}
+        return self.options | {name: int(value.total_seconds()) for name, value in durations.items()}
+
+
+if TYPE_CHECKING:
+    AlertRule: TypeAlias = _Rule
+else:
+    AlertRule = create_model(
+        "AlertRule", __base__=_Rule, __module__=__name__, __doc__=_Rule.__doc__, **_option_fields()
+    )
 
 
 BUILT_IN: Final = MappingProxyType({name: AlertRule(rule=name) for name in ALERT_KINDS})

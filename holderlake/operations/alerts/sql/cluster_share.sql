@@ -1,5 +1,11 @@
 -- Alert when a cluster's share of the supply (0 to 1) rises above the threshold: no cluster of the map before that has a
 -- common member had such a share. The subject is the cluster's largest holder, because numbers of clusters change.
+/*
+table = "clusters"
+sentence = "a cluster around {subject} holds {share}% of the supply (more than {limit}%)"
+unit = "share of the supply"
+options.threshold = 0.1
+*/
 WITH large AS (
     SELECT clusters.*, moments.previous_timestamp
     FROM clusters

@@ -1,6 +1,13 @@
 -- Alert when the newest data of a watched token (holders or map) is older than the threshold, in intervals of the
 -- schedule. A failure that is final (no holders, no map) counts as data. For a token without data, the time counts from
 -- the rule's first evaluation. One alert until newer data comes. The subject is the token.
+/*
+table = "warehouse"
+sentence = "no data for {measured:.1f} intervals of the schedule (more than {threshold:g})"
+unit = "intervals of the schedule"
+options.threshold = 2
+is_of_head = false
+*/
 WITH newest AS (
     SELECT chain, token_address, max(timestamp) AS timestamp
     FROM (

@@ -1,6 +1,13 @@
 -- Alert when a holder of the first ranks (now or at the map before) sent the token to an exchange since the map before,
 -- in at least as many transfers as the threshold. Time nodes of maps have such transfers, and named address sets, if
 -- both addresses are members. The subject is the sender.
+/*
+table = "grouped_transfers"
+sentence = "the top holder {subject} sent to an exchange, {measured:.0f} times"
+unit = "transfers"
+options.threshold = 1
+options.top = 10
+*/
 WITH news AS (
     SELECT *
     FROM map_series

@@ -1,6 +1,13 @@
 -- Alert when the newest comparison of a watched token's stored transfers with a node ('holderlake import verify') found at least
 -- the threshold of rows that differ and blocks that were never imported. One alert for each last block of a check. The
 -- subject is the token.
+/*
+table = "warehouse"
+sentence = "transfers differ from the node's in {measured:.0f} rows or blocks ({threshold:g} or more)"
+unit = "wrong rows and blocks"
+options.threshold = 1
+is_of_head = false
+*/
 SELECT
     chain,
     token_address,

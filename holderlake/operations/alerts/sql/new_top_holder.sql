@@ -1,5 +1,11 @@
 -- Alert when an address enters the first ranks: it was not among them in the list of holders before. It may rise with
 -- the same amount, when others sell. The subject is the address, the measured value its rank.
+/*
+table = "holders"
+sentence = "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}"
+options.top = 10
+about.top = "Last rank of a top holder"
+*/
 SELECT
     changes.chain,
     changes.token_address,

@@ -1,6 +1,14 @@
 -- Alert when the score fell by at least the threshold (points) from its highest value in the time before. A longer fall
 -- gives one alert when it reaches the threshold, and another only after a further fall of that size. The subject is the
 -- token.
+/*
+table = "maps"
+sentence = "the score fell by {measured:.2f} points ({threshold:g} or more)"
+unit = "points"
+options.threshold = 5
+options.within = "1d"
+about.within = "Period in which the score falls: 12h, 1d, 2w"
+*/
 WITH scores AS (
     SELECT chain, token_address, timestamp, series, service_score, top_10_adjusted, bundles
     FROM concentration_history
