@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holderlake.core.contract.prices import credits_text
+from holderlake.core.provider.errors import PAY_AGAIN
 from holderlake.core.units import counted
 from holderlake.presentation import console
 
@@ -85,7 +86,7 @@ def retry_report(report: Retried, as_json: bool) -> None:
     columns = ("family", "chain", "as of", "subject", "code", "reason")
     for title, listed_failures in (
         ("Failed again", report.failed),
-        ("Not retried, because the paid answer is unreadable (--pay-again pays for a new one)", report.left),
+        (f"Not retried, because the paid answer is unreadable; {PAY_AGAIN}", report.left),
     ):
         if listed_failures:
             console.rows(title, columns, ((*failure.name, failure.code, failure.reason) for failure in listed_failures))

@@ -9,6 +9,7 @@ from typing import Any
 
 from holderlake.assets import STREAMS
 from holderlake.cli import shared
+from holderlake.core.archive.provenance import UNREADABLE
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.tables import TABLES
@@ -16,6 +17,7 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.ingest.partition import FINAL_FAILURES
 from holderlake.core.ingest.stream import LeftOut, PartitionResult, Stream
 from holderlake.core.lake.lake import FAILURES
+from holderlake.core.provider.errors import PAY_AGAIN
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed
@@ -148,6 +150,8 @@ class Outcome:
     def _raise_failures(self, contents: Stored, partition_count: int) -> None:
         failed = sum(failure["requests"] for failure in contents.failures if failure["code"] not in FINAL_FAILURES)
         hint = "holderlake sql \"FROM failures\" lists them, 'holderlake retry-failures' requests them again"
+        if any(failure["code"] == UNREADABLE for failure in contents.failures):
+            hint += f"; for a paid answer that cannot be read, {PAY_AGAIN}"
         if self.errors:
             errors = " ".join(dict.fromkeys(self.errors))
             if not contents.new_partitions:

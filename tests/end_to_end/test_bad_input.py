@@ -75,7 +75,7 @@ CHARGED = {"X-Credits-Cost": "15.00"}
 MALFORMED: dict[str, Step] = {
     "an HTML page": answer(b"<html><body>Maintenance</body></html>", headers={"Content-Type": "text/html"} | CHARGED),
     "truncated JSON": answer(json.dumps([HOLDER]).encode()[:-20], headers=CHARGED),
-    "an object for a list": answer({}),
+    "an object for a list": answer({}, headers=CHARGED),
 }
 ODD: dict[str, tuple[Step, int, list[tuple[str, str]]]] = {
     "a share above 1": (answer(json.dumps([HOLDER]).replace("0.5", "1.5").encode()), 1, []),

@@ -57,6 +57,8 @@ class Request(BaseModel):
     """Hundredths of a credit, for a request whose price does not depend on its options."""
     answer: ClassVar[Any]
     """Type of the answer's JSON: a model or a list of models."""
+    has_rows: ClassVar[bool] = False
+    """Whether a list has at least one row: where there is nothing to list, the answer is an error."""
 
     @property
     def path(self) -> str:
@@ -132,6 +134,7 @@ class ChainsRequest(Request):
     route: ClassVar[str] = "/v0/chains"
     price: ClassVar[int] = prices.CHAINS
     answer: ClassVar[Any] = list[Chain]
+    has_rows: ClassVar[bool] = True
 
 
 class TokenRequest(Request):
@@ -172,6 +175,7 @@ class HoldersRequest(TokenRequest):
     endpoint: ClassVar[str] = "holders"
     route: ClassVar[str] = "/v0/tokens/holders/{chain}/{token_address}"
     answer: ClassVar[Any] = list[Holder]
+    has_rows: ClassVar[bool] = True
 
     options: HoldersOptions = HoldersOptions()
 

@@ -29,6 +29,7 @@ from holderlake.core.ingest.stream import IngestContext, Missing, Options, Parti
 from holderlake.core.lake.lake import SUBJECT_COLUMNS, Manifest, PartitionUpdate
 from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import (
+    BrokenAnswer,
     Forbidden,
     InvalidKey,
     InvalidRequest,
@@ -272,7 +273,7 @@ def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str
             pass
         case _:
             raise error
-    answer_hash = error.answer_hash if isinstance(error, MalformedAnswer) else None
+    answer_hash = error.answer_hash if isinstance(error, MalformedAnswer | BrokenAnswer) else None
     for subject in subjects:
         batch.fail(requests[0].endpoint, subject, error.code, error, answer_hash)
 

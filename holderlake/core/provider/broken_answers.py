@@ -54,10 +54,11 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
         f"bypass the proxy, or {_ASK_LESS}.",
     ),
     "error": (
-        "were error messages with a status of success",
-        "A gateway may report its errors in this way; the table failures has the messages. Check provider.url and the "
-        "key.",
+        "had a status of success and no field of an answer",
+        "A gateway may report errors, such as a rate limit, in this way; the table failures has the messages. Check "
+        "provider.url, provider.rate_per_minute and the key.",
     ),
+    "no_rows": ("were empty lists", "The provider may have lost its data. Ask its operator."),
 }
 BREAKAGES: Final[dict[str, str]] = {how: description for how, (description, _) in _CAUSES.items()}
 """Descriptions of unusable answers by their kind (``errors.Broken``), such as "did not arrive in time"."""

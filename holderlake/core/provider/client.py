@@ -14,17 +14,17 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from html.entities import codepoint2name
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_origin
 from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
 import stamina
-from pydantic import SecretStr
+from pydantic import AliasChoices, BaseModel, SecretStr
 
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.prices import CREDIT, parse_credits
@@ -48,18 +48,16 @@ _DEAREST: Final = 100
 """A cost in a header of more than this multiple of the list price is implausible."""
 _LONGEST_REASON: Final = 300
 _SHORTEST_KEY: Final = 8
-_ERROR_KEYS: Final = frozenset(
-    {"detail", "code", "error", "errors", "message", "status", "statusCode", "title", "type"}
-)
 _SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (provider.answer_megabytes)"}
 """Text that names the setting which limits a call, by the kind of failure when the limit is exceeded."""
 
-Garbage: TypeAlias = Literal["page", "empty", "cut", "error"]
+Garbage: TypeAlias = Literal["page", "empty", "cut", "error", "no_rows"]
 _GARBAGE: Final[dict[Garbage, str]] = {
     "page": "a web page",
     "empty": "an empty body",
     "cut": "a body that is not JSON",
-    "error": "an error message with a status of success",
+    "error": "JSON without any field of an answer, for example an error message",
+    "no_rows": "an empty list, where each answer has rows",
 }
 _NOT_JSON: Final = object()
 T = TypeVar("T")
@@ -248,7 +246,7 @@ class ProviderClient:
         self._answered_at = asyncio.get_running_loop().time()
         self.publishes_rules = self.publishes_rules or "x-rules" in response.headers
         cost, remaining, disbelieved = self._credits(request, response.headers)
-        garbage = no_answer_in(response.content)
+        garbage = no_answer_in(response.content, request)
         if garbage is not None and not cost:
             raise self._no_answer(garbage, response, cost, remaining)
         return Response(
@@ -343,6 +341,7 @@ class ProviderClient:
         start = self.redacted(response.content[:1_000].decode("utf-8", "replace"))[:60]
         error = BrokenAnswer(self._described("gave no answer", f"{_GARBAGE[kind]}: {start!r}"), None, response.status)
         error.broken, error.cost_billed, error.credits_remaining = kind, cost, remaining
+        error.body = response.content
         return error
 
     def _described(self, subject: str, reason: str) -> str:
@@ -370,10 +369,11 @@ class ProviderClient:
         return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads the load, no secret
 
 
-def no_answer_in(raw: bytes) -> Garbage | None:
-    """Return the reason why a body with a 2xx status cannot be an answer of the API; None if it may be one.
+def no_answer_in(raw: bytes, request: Request) -> Garbage | None:
+    """Return the reason why a body with a 2xx status cannot be an answer to a request; None if it may be one.
 
-    Such a body comes from another server, or was cut on the way. The decoder checks all other bodies.
+    Such a body comes from another server, says why there is no answer, or was cut on the way. The decoder checks all
+    other bodies.
     """
     start = raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
@@ -382,11 +382,29 @@ def no_answer_in(raw: bytes) -> Garbage | None:
         return "page"
     if not _is_json(raw):
         return "cut"
-    if len(raw) < len(start) + 1_000 and start[:1] == b"{":
+    if get_origin(request.answer) is list:
+        is_empty = request.has_rows and start[1:].lstrip()[:1] == b"]"
+        return "error" if start[:1] != b"[" else "no_rows" if is_empty else None
+    return "error" if _fields_in(raw).isdisjoint(_field_names(request.answer)) else None
+
+
+def _fields_in(raw: bytes) -> set[str]:
+    """Return the names of the fields of a JSON object; empty for other JSON."""
+    try:
+        return {*msgspec.json.decode(raw, type=dict[str, msgspec.Raw])}
+    except (msgspec.DecodeError, RecursionError):
         body = _lenient_json(raw)
-        if isinstance(body, dict) and body and body.keys() <= _ERROR_KEYS:
-            return "error"
-    return None
+        return {*body} if isinstance(body, dict) else set()
+
+
+@cache
+def _field_names(model: type[BaseModel]) -> frozenset[str]:
+    """Return the names that the fields of a model may have in an answer."""
+    names: set[Any] = {*model.model_fields}
+    for field_info in model.model_fields.values():
+        alias = field_info.validation_alias
+        names |= {*alias.choices} if isinstance(alias, AliasChoices) else {alias}
+    return frozenset(names)
 
 
 def _is_json(raw: bytes) -> bool:

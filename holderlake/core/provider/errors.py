@@ -31,6 +31,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -51,8 +52,21 @@ _READ_BYTES: Final = 1 << 20
 """Number of bytes of an error answer that are read."""
 _LONGEST_PAGE: Final = 20_000
 
+PAY_AGAIN: Final = "'holderlake retry-failures --pay-again' pays for a new one"
+"""What a user can do about a paid answer that cannot be read."""
 Broken = Literal[
-    "timeout", "reset", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "cut", "error"
+    "timeout",
+    "reset",
+    "closed",
+    "too_large",
+    "encoding",
+    "corrupt",
+    "gateway",
+    "page",
+    "empty",
+    "cut",
+    "error",
+    "no_rows",
 ]
 """Kinds of broken answers: the answer cannot be used, but the call may have been charged."""
 
@@ -247,6 +261,13 @@ class BrokenAnswer(Unreachable):
     maybe_charged = True
     cost_billed: int | None = None
     credits_remaining: int | None = None
+    body: bytes | None = None
+    """A complete body that is no answer; None if the body is incomplete."""
+
+    @property
+    def answer_hash(self) -> str | None:
+        """The SHA-256 of the body, which the archive keeps as evidence."""
+        return hashlib.sha256(self.body).hexdigest() if self.body else None
 
 
 class MalformedAnswer(ProviderError):
@@ -258,7 +279,7 @@ class MalformedAnswer(ProviderError):
     code = "malformed_answer"
 
     def __init__(self, reason: str, answer_hash: str, digest: str | None = None) -> None:
-        archive_hint = "; the archive keeps it, and only --refresh pays for a new one" if digest else ""
+        archive_hint = f"; the archive keeps it, and {PAY_AGAIN}" if digest else ""
         super().__init__(f"the answer with SHA-256 {answer_hash} cannot be read: {reason}{archive_hint}")
         self.args = (reason, answer_hash, digest)
         self.answer_hash = answer_hash

@@ -22,6 +22,7 @@ from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer, NewAn
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import Request, RulesRequest
 from holderlake.core.contract.rules import MapRules
+from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.backoff import LONGEST_WAIT
 from holderlake.core.provider.broken_answers import BrokenStreak
 from holderlake.core.provider.client import ProviderClient, Response
@@ -53,6 +54,8 @@ from holderlake.core.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
 
+NO_ANSWER: Final = "no answer"
+"""Last words of the instant under which the archive keeps a body that is no answer."""
 _TICK: Final = 0.1
 """Seconds. Calls that wait for the rate limit are sent at multiples of this time: one timer a call costs more CPU."""
 _LOOK_AGAIN: Final = 0.1
@@ -92,10 +95,10 @@ class _Fetch:
 
 @dataclass(frozen=True)
 class _Paid:
-    """A paid answer to archive, and the operation that then settles its entry in the ledger."""
+    """An answer to archive that is paid, or may be, and the operation that then closes its entry in the ledger."""
 
     answer: NewAnswer
-    settle: Settle
+    settle: Settle | MarkBroken
 
 
 _WriteResult: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
@@ -264,7 +267,7 @@ class Provider:
         try:
             answer = await self._client.exchange(request)
         except ProviderError as error:
-            await self._close_failed(request, error, entry)
+            await self._close_failed(fetch, error, entry)
             raise
         self._note_answer(request, answer)
         cost = self._cost(request, answer.cost)
@@ -281,10 +284,21 @@ class Provider:
             return 0
         return request.cost if billed is None else billed
 
-    async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
-        """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead."""
+    async def _close_failed(self, fetch: _Fetch, error: ProviderError, entry: int) -> None:
+        """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead.
+
+        A body that is no answer is archived as evidence, under a name by which no fetch looks for it.
+        """
         if error.maybe_charged:
-            await self._writes.submit(self._broken(request, error, entry))
+            closing = self._broken(fetch.request, error, entry)
+            body = error.body if isinstance(error, BrokenAnswer) else None
+            if body:
+                as_of = f"{fetch.as_of} {NO_ANSWER}".strip()
+                key = self._archive.key(self.provider_id, fetch.request, as_of)
+                evidence = NewAnswer(key, fetch.request, body, utc_now(), self.provider_id, as_of)
+                await self._writes.submit(_Paid(evidence, closing))
+            else:
+                await self._writes.submit(closing)
         else:
             if error.status is not None:
                 self._streak.intact()

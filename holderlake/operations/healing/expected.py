@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 import msgspec
 
 from holderlake.core.contract.chains import from_first_day
+from holderlake.core.dagster.partitions import previous_tick
 from holderlake.core.storage.documents import Documents
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.paused import waiting_schedule
@@ -24,7 +25,8 @@ DAILY: Final = "schedule"
 """Folder of the instants of the schedule ``daily``."""
 TRANSFERS: Final = "schedule_transfers"
 """Folder of the days of the schedule ``daily_transfers``."""
-_DAY: Final = timedelta(days=1)
+_LAGS: Final = {DAILY: timedelta(0), TRANSFERS: timedelta(days=1)}
+"""Time after which an instant of each schedule is due. A day of transfers is due when it has ended."""
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ def tick_of_schedule(workspace: Workspace, previous: datetime, tick: datetime) -
 
 def record_transfers_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
     """Record the days that ended until a tick of the schedule of transfers, for every chain with nodes."""
-    _record(workspace, TRANSFERS, workspace.settings.node_chains, [timedelta(0)], previous, tick, _DAY)
+    _record(workspace, TRANSFERS, workspace.settings.node_chains, [timedelta(0)], previous, tick)
 
 
 def _record(
@@ -62,14 +64,13 @@ def _record(
     offsets: Sequence[timedelta],
     previous: datetime,
     tick: datetime,
-    lag: timedelta = timedelta(0),
 ) -> None:
     """Record the instants of ``chains`` that became due between the ticks ``previous`` and ``tick``.
 
-    ``folder`` is the place of the record, ``offsets`` are the instants of a day as durations since midnight. An instant
-    is due once ``lag`` has passed after it.
+    ``folder`` is the place of the record, ``offsets`` are the instants of a day as durations since midnight.
     """
     stored_record, oldest = expected(workspace, folder), tick - timedelta(days=workspace.settings.healing.days)
+    lag = _LAGS[folder]
     instants = {}
     for chain in chains:
         chain_instants = stored_record.instants.get(chain) if stored_record else None
@@ -96,6 +97,15 @@ def expected(workspace: Workspace, folder: str = DAILY) -> Expected | None:
             }
             return Expected(record.until, instants)
     return None
+
+
+def last_days(schedule: Expected, folder: str, cron: str) -> set[date]:
+    """Return the days with an instant that became due at the last recorded tick. ``cron`` is the schedule's."""
+    until, lag = schedule.until, _LAGS[folder]
+    previous = previous_tick(cron, until)
+    return {
+        when.date() for instants in schedule.instants.values() for when in instants if previous < when + lag <= until
+    }
 
 
 def instants_between(since: datetime, until: datetime, offsets: Sequence[timedelta]) -> list[datetime]:

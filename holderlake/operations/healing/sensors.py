@@ -29,7 +29,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.delivery import enqueue
 from holderlake.operations.alerts.notices import partition_given_up
 from holderlake.operations.healing.attempts import Attempt, Choice, choose
-from holderlake.operations.healing.expected import DAILY, Expected, expected
+from holderlake.operations.healing.expected import DAILY, expected, last_days
 from holderlake.operations.healing.expected import TRANSFERS as TRANSFERS_TICKS
 from holderlake.operations.healing.missing import MissingDay, missing_days
 from holderlake.operations.healing.paused import waiting_schedule
@@ -37,7 +37,8 @@ from holderlake.operations.healing.runs import attempts_of, last_results
 from holderlake.sources.nodes.asset import TRANSFERS, is_imported
 
 _GRACE: Final = timedelta(minutes=3)
-"""Time after a tick of the schedule in which its own runs may not be launched yet."""
+"""Time after a tick of the schedule in which the runs that it launches may not be in Dagster's history yet."""
+_NOT_YET: Final = SkipReason("the schedule has not run yet")
 
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
@@ -57,16 +58,16 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
     def healing(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        schedule = _past_schedule(workspace, DAILY)
-        if isinstance(schedule, SkipReason):
-            yield schedule
+        scheduled = _past_instants(workspace, DAILY)
+        if scheduled is None:
+            yield _NOT_YET
             return
         if paused := waiting_schedule(workspace):
             yield SkipReason(str(paused))
             return
-        days = {(chain, when.date()) for chain, instants in schedule.instants.items() for when in instants}
+        days = {(chain, when.date()) for chain, instants in scheduled.items() for when in instants}
         attempts = attempts_of(context.instance, INGEST, days)
-        missing = missing_days(workspace, schedule.instants, last_results(attempts))
+        missing = missing_days(workspace, scheduled, last_results(attempts))
         credits_left = _credits_left(context.instance, workspace)
         choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, credits_left)
         _report_given_up(workspace, choice)
@@ -88,13 +89,13 @@ def _transfers_sensor(settings: Settings) -> SensorDefinition:
     def healing_transfers(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        schedule = _past_schedule(workspace, TRANSFERS_TICKS)
-        if isinstance(schedule, SkipReason):
-            yield schedule
+        scheduled = _past_instants(workspace, TRANSFERS_TICKS)
+        if scheduled is None:
+            yield _NOT_YET
             return
         missing = [
             MissingDay(chain, when.date(), (when,), (), 0)
-            for chain, instants in sorted(schedule.instants.items())
+            for chain, instants in sorted(scheduled.items())
             for when in instants
             if not is_imported(context.instance, chain, when)
         ]
@@ -119,12 +120,20 @@ def _repeating(settings: Settings, name: str, job: str, description: str) -> Cal
     )
 
 
-def _past_schedule(workspace: Workspace, ticks: str) -> Expected | SkipReason:
-    """Return the instants of a schedule, or why it is too early to repeat them. ``ticks`` names their record."""
+def _past_instants(workspace: Workspace, ticks: str) -> dict[str, list[datetime]] | None:
+    """Return the scheduled instants by chain, without the days whose runs the last tick may still be launching.
+
+    ``ticks`` names the schedule's record. The result is None before the schedule's first tick.
+    """
     schedule = expected(workspace, ticks)
     if schedule is None:
-        return SkipReason("the schedule has not run yet")
-    return schedule if workspace.now() >= schedule.until + _GRACE else SkipReason("the schedule's runs are starting")
+        return None
+    is_starting = workspace.now() < schedule.until + _GRACE
+    starting = last_days(schedule, ticks, workspace.settings.schedule.cron) if is_starting else set()
+    return {
+        chain: [when for when in instants if when.date() not in starting]
+        for chain, instants in schedule.instants.items()
+    }
 
 
 def _credits_left(instance: DagsterInstance, workspace: Workspace) -> int | None:

@@ -1,7 +1,7 @@
 """Retry of failures: request only the subjects that the lake's table ``failures`` lists, as an ingest does.
 
 A paid answer that could not be decoded is decoded again from the archive, which costs nothing. It is requested and paid
-again only with ``refresh``.
+again only with ``pay_again``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Retried:
     """Result of a retry: of the failures ``retried``, ``landed`` succeeded and ``failed`` failed again.
 
     ``reread``: number of failures whose answers were decoded again at no cost. ``left``: failures not retried, because
-    only a new answer, which ``refresh`` pays for, may help. ``credits`` are hundredths of a credit.
+    only a new answer, which ``pay_again`` pays for, may help. ``credits`` are hundredths of a credit.
     """
 
     retried: list[Failure] = field(default_factory=list)
@@ -98,8 +98,8 @@ def failures(
     ]
 
 
-def retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: bool = False) -> Retried:
-    """Retry failures and load the warehouse. With ``refresh``, answers that still can't be decoded are paid again.
+def retry(workspace: Workspace, chosen_failures: Sequence[Failure], pay_again: bool = False) -> Retried:
+    """Retry failures and load the warehouse. With ``pay_again``, answers that still can't be decoded are paid again.
 
     Raises ``ProviderError`` for an error that stops a run, such as a refused key or a reached ceiling. Subjects that
     succeeded before the error are in the lake.
@@ -107,7 +107,7 @@ def retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: boo
     spent = _spent(workspace)
     report = Retried()
     try:
-        asyncio.run(_retry(workspace, chosen_failures, refresh, report))
+        asyncio.run(_retry(workspace, chosen_failures, pay_again, report))
     finally:
         workspace.warehouse.load(workspace.lake)
     still = {failure.name: failure for failure in _all_failures(workspace)}
@@ -120,22 +120,22 @@ def retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: boo
     return report
 
 
-async def _retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: bool, report: Retried) -> None:
+async def _retry(workspace: Workspace, chosen_failures: Sequence[Failure], pay_again: bool, report: Retried) -> None:
     unreadable = [failure for failure in chosen_failures if failure.code in _PAID_CODES]
     reread = await _reread(workspace, unreadable)
     report.reread = len(reread)
     now = {failure.name for failure in _all_failures(workspace) if failure.code in _PAID_CODES}
     unread = [failure for failure in unreadable if failure.name in now]
-    if not refresh:
+    if not pay_again:
         report.left = [failure for failure in unread if failure not in reread]
     to_request = [failure for failure in chosen_failures if failure.code not in _PAID_CODES]
-    if not to_request and not (refresh and unread):
+    if not to_request and not (pay_again and unread):
         return
     check_free_space(workspace, len({failure.place for failure in chosen_failures}))
     async with workspace.provider(_RUN) as provider:
         with cancelling(provider):
             await _request(IngestContext(provider, workspace, again=True), to_request, report)
-            if refresh:
+            if pay_again:
                 await _request(IngestContext(provider, workspace, refresh=True), unread, report)
             provider.check_running()
 

@@ -101,7 +101,7 @@ def test_requests_follow_the_contract() -> None:
         assert tokens_sent.headers["content-type"] == "application/json"
         assert len({received.connection for received in server.received}) == 1
 
-    talk([OK], work)
+    talk([OK, answer({"metrics": {}}), answer([])], work)
 
 
 def test_special_characters_of_an_address_are_encoded() -> None:
@@ -276,10 +276,9 @@ def test_a_refused_connection_was_not_charged() -> None:
     [
         b'[{"id": "eth", "name": NaN}]',
         b'[{"id": "eth", "name": "Ethereum", "x": 1e99999999999999999999}]',
-        b'{"detail": "no list", "id": "eth"}',
         b'[{"id": "eth"}]',
     ],
-    ids=["nan", "exponent", "shape", "field"],
+    ids=["nan", "exponent", "field"],
 )
 def test_an_unreadable_answer_is_named_by_hash_and_not_retried(raw: bytes) -> None:
     failure, server = ask([answer(raw)])
@@ -291,7 +290,7 @@ def test_an_unreadable_answer_is_named_by_hash_and_not_retried(raw: bytes) -> No
 
 @pytest.mark.parametrize(
     "raw",
-    [b"<html>hello</html>", b"", b'[{"id": "eth", "na', b"[" * 100_000, b'{"detail": "no list"}', b"\xff\xfe"],
+    [b"<html>hello</html>", b"", b'[{"id": "eth", "na', b"[" * 100_000, b'{"detail": "no list", "id": 1}', b"\xff\xfe"],
     ids=["html", "empty", "truncated", "deep", "error", "bytes"],
 )
 def test_a_body_that_is_no_answer_of_the_api_is_a_broken_answer(raw: bytes) -> None:

@@ -381,7 +381,7 @@ CHARGED = {"X-Credits-Cost": "25.00"}
 
 @pytest.mark.parametrize(
     ("raw", "headers"),
-    [(b"<html>", CHARGED), (b'{"metadata": ', CHARGED), (b'{"metrics": NaN}', {}), (b"[]", {})],
+    [(b"<html>", CHARGED), (b'{"metadata": ', CHARGED), (b'{"metrics": NaN}', {}), (b"[]", CHARGED)],
     ids=["html", "truncated", "nan", "shape"],
 )
 def test_a_charged_unreadable_answer_is_archived_and_not_paid_again(
@@ -406,7 +406,21 @@ def test_a_charged_unreadable_answer_is_archived_and_not_paid_again(
 @pytest.mark.parametrize(
     ("headers", "books"), [({}, (MAP_BASE, MAP_BASE)), ({"X-Credits-Cost": "0"}, (MAP_BASE, 0))], ids=["none", "zero"]
 )
-@pytest.mark.parametrize("raw", [b"<html>", b"", b'{"metadata": ', b'{"detail": "upstream failed"}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"<html>",
+        b"",
+        b'{"metadata": ',
+        b'{"detail": "upstream failed"}',
+        b"null",
+        b"[]",
+        b"{}",
+        b'"busy"',
+        b'{"data": {"metadata": {}, "clusters": []}}',
+        b'{"status":"0","message":"NOTOK","result":"Max calls per sec rate limit reached"}',
+    ],
+)
 def test_an_uncharged_body_that_is_no_answer_is_requested_again(
     tmp_path: Path, raw: bytes, headers: dict[str, str], books: tuple[int, int]
 ) -> None:
@@ -414,9 +428,18 @@ def test_an_uncharged_body_that_is_no_answer_is_requested_again(
         response = await stage.provider.fetch(a_map(), AS_OF)
         assert (stage.calls, response.answer.clusters) == (2, [])
         assert stage.books() == books
-        assert [stored.sha256 for stored in stage.archive.stored()] == [response.sha256]
+        assert {kept.raw for kept in stage.archive} == {raw, response.raw} - {b""}
+        assert (await stage.provider.fetch(a_map(), AS_OF)).sha256 == response.sha256
 
     play(tmp_path, [answer(raw, headers=headers), MAP], work)
+
+
+def test_an_empty_list_without_a_charge_is_requested_again(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        assert len((await stage.provider.fetch(ChainsRequest(), AS_OF)).answer) == 1
+        assert (stage.calls, stage.books()) == (2, (CHAINS_PRICE, CHAINS_PRICE))
+
+    play(tmp_path, [answer([]), answer(CHAINS)], work)
 
 
 @pytest.mark.parametrize(

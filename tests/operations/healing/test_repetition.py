@@ -94,6 +94,11 @@ def _expect(pipeline: Pipeline, *days: datetime) -> None:
         record_tick(pipeline.workspace, day - timedelta(minutes=5), day + timedelta(minutes=5))
 
 
+def _booked(service: Any) -> int:
+    """Return the hundredths of a credit that the service has charged by its own books."""
+    return sum(row.credits for row in service.keys.usage())
+
+
 def _key(day: datetime) -> str:
     return f"{CHAIN}|{day:%Y-%m-%d}"
 
@@ -112,6 +117,32 @@ def test_a_scheduled_day_that_failed_is_fetched_later(pipeline: Make) -> None:
     spent = later.workspace.ledger.totals().spent
     assert later.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
     assert later.workspace.ledger.totals().spent == spent > 0
+
+
+@pytest.mark.parametrize("minutes", [1, pytest.param(5, marks=pytest.mark.long)])
+def test_a_day_is_repaired_under_a_frequent_schedule(pipeline: Make, sample_service: Any, minutes: int) -> None:
+    cron = f"*/{minutes} * * * *"
+    down = pipeline(secret="hl_00000000_wrong", schedule={"cron": cron})
+    _expect(down, YESTERDAY)
+    assert down.sensor("healing") == [(_key(YESTERDAY), False)]
+    up, booked_before = pipeline(schedule={"cron": cron}), _booked(sample_service)
+    start = utc_now().replace(second=0, microsecond=0) + timedelta(hours=1)
+    start -= timedelta(minutes=start.minute % minutes)
+    repaired = []
+    for minute in range(0, 30, minutes):
+        up.workspace.now = lambda now=start + timedelta(minutes=minute, seconds=20): now  # type: ignore[misc]
+        up.schedule(start + timedelta(minutes=minute))
+        if minute % 5 == 0:
+            repaired += [found for found in up.sensor("healing") if not isinstance(found, str)]
+    assert sorted(repaired) == [(_key(YESTERDAY), True), (_key(TODAY), True)]
+    assert up.workspace.ledger.totals().spent == _booked(sample_service) - booked_before > 0
+
+
+def test_a_day_waits_while_the_schedule_launches_its_run(pipeline: Make) -> None:
+    late = pipeline()
+    _expect(late, YESTERDAY, TODAY)
+    late.workspace.now = lambda: TODAY + timedelta(minutes=6)
+    assert late.sensor("healing") == [(_key(YESTERDAY), True)]
 
 
 @pytest.mark.long

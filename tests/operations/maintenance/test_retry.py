@@ -98,7 +98,7 @@ def test_a_paid_answer_is_decoded_again_at_no_cost(make_workspace: MakeWorkspace
     assert workspace.lake.read(stream.tables[0]) == landed
 
 
-def test_only_refresh_pays_again_for_an_unreadable_answer(make_workspace: MakeWorkspace) -> None:
+def test_only_pay_again_pays_again_for_an_unreadable_answer(make_workspace: MakeWorkspace) -> None:
     token = make_workspace().settings.watchlist["eth"][0]
     page = answer(b"<html>", headers={"X-Credits-Cost": "51.00"})
     with scripted(page, answer([holder("0x" + "7" * 40, 1)])) as server:
@@ -106,7 +106,7 @@ def test_only_refresh_pays_again_for_an_unreadable_answer(make_workspace: MakeWo
         fill(workspace, HOLDERS, "eth", MAY)
         kept = retry(workspace, failures(workspace))
         assert (kept.reread, kept.calls, [one.code for one in kept.failed]) == (1, 0, ["malformed_answer"])
-        refreshed = retry(workspace, failures(workspace), refresh=True)
+        refreshed = retry(workspace, failures(workspace), pay_again=True)
         assert (refreshed.calls, len(refreshed.landed), refreshed.failed) == (1, 1, [])
         assert len(server.received) == 2
     assert failures(workspace) == []
@@ -127,7 +127,7 @@ def test_an_uncharged_page_is_requested_again_without_the_surcharge_of_a_refresh
         assert not any("refresh" in one.target for one in server.received)
 
 
-def test_a_missing_unreadable_answer_needs_refresh(make_workspace: MakeWorkspace) -> None:
+def test_a_missing_unreadable_answer_needs_pay_again(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
     workspace.archive.remove([*workspace.archive.stored()])
