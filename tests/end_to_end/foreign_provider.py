@@ -317,7 +317,8 @@ class ForeignProvider:
             self.unknown.append(request.target)
             return error(404, X_Credits_Cost="1.00")
         # without a charge an answer that cannot be read would be requested again
-        is_readable = raw.startswith((b"[", b"{")) and not raw.startswith((b'{"detail"', b'{"holders"')) and _is_json(raw)
+        is_wrapped = raw.startswith((b'{"detail"', b'{"holders"'))
+        is_readable = raw.startswith((b"[", b"{")) and not is_wrapped and _is_json(raw)
         return answer(raw, headers={} if is_readable else {"X-Credits-Cost": "1.00"})
 
     def answer(self, target: str, body: bytes) -> bytes | None:
