@@ -27,11 +27,10 @@ from holderlake.assets.freshness import freshness_checks
 from holderlake.core.contract.times import utc_now
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, chain_by_day, first_day
-from holderlake.core.dagster.runs import INGEST
 from holderlake.core.dagster.versions import chosen_version
 from holderlake.core.settings import Settings, load_settings
 from holderlake.core.workspace import Workspace
-from holderlake.pipelines.jobs import CHECKS, FRESHNESS, all_jobs
+from holderlake.pipelines.jobs import all_jobs
 from holderlake.pipelines.parts import Application, part_definitions
 from holderlake.pipelines.schedules import all_schedules
 from holderlake.pipelines.sensors import all_sensors
@@ -49,7 +48,7 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
     settings = workspace.settings if workspace else load_settings()
     # a command may fetch any day, and Dagster's page shows the days since the first one
     days = CHAIN_BY_DAY if workspace else chain_by_day(start=first_day(settings, utc_now().date()))
-    application = Application(settings, STREAMS, [INGEST, FRESHNESS, CHECKS])
+    application = Application(settings, STREAMS, [job.name for job in all_jobs(())])
     own = Definitions(
         assets=load_assets_from_package_module(assets, include_specs=True),
         asset_checks=[*load_asset_checks_from_package_module(assets), freshness_checks(STREAMS)],

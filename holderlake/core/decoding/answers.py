@@ -20,7 +20,7 @@ import pyarrow as pa
 from holderlake.core.contract.chains import normalise_address
 from holderlake.core.contract.exact_json import MalformedAnswer
 from holderlake.core.contract.models import AddressMetadata, Chain, GroupedTransfer, Holder, Map, Token
-from holderlake.core.contract.tables import INSTANT_TYPE, MISSING_CONTENT, TABLES, assemble
+from holderlake.core.contract.tables import INSTANT_TYPE, MISSING_CONTENT, TABLES, assemble, columns_of_model
 from holderlake.core.decoding import lenient
 from holderlake.core.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable, is_older_map
 from holderlake.core.decoding.missing import (
@@ -129,12 +129,17 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
 def list_rows(table: str, item: type) -> Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]:
     """Return a function that decodes answers (JSON bytes) which are lists of the model ``item`` into a table.
 
-    The table's columns are those of the model, ``chain`` and ``as_of``. The function raises ``MalformedAnswer`` if an
-    answer cannot be parsed.
+    The columns are those of the model, ``chain`` and ``as_of``; ``token_address`` is the subject of the answers,
+    if the table has it and the model does not. The function raises ``MalformedAnswer`` if an answer cannot be parsed.
     """
+    is_about_token = "token_address" in TABLES[table].schema.names
+    has_token = any(field.name == "token_address" for field in columns_of_model(item))
 
     def decode(raws: Sequence[bytes], chain: str, subjects: Sequence[str], as_of: datetime) -> Decoded:
         common = _common(chain=chain, as_of=as_of)
+        if is_about_token and not has_token:
+            (token,) = subjects
+            common["token_address"] = pa.scalar(normalise_address(token))
 
         def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
             return {table: rows_of(table, item, [row for answer in answers for row in answer], common)}
