@@ -152,5 +152,6 @@ def test_each_path_of_the_repository_that_a_page_names_exists(page: str) -> None
 def test_each_constant_that_the_guide_of_contributors_names_exists() -> None:
     names = set(re.findall(r"`(_?[A-Z][A-Z_]{3,})`", (ROOT / "CONTRIBUTING.md").read_text()))
     assert names
-    code = "".join(path.read_text() for folder in ("holderlake", "assets", "pipelines", "docs") for path in (ROOT / folder).rglob("*.py"))
+    folders = ("holderlake", "assets", "pipelines", "docs")
+    code = "".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
     assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", code)] == []
