@@ -5,7 +5,6 @@ used. ``holderlake/parts.py`` has the list of this application. The kinds:
 
 | kind | a part is |
 |---|---|
-| ``settings`` | a section of the settings: a subclass of ``Section`` |
 | ``source`` | a function (settings) that returns the ``LocalSource``: a provider in this process |
 | ``bucket`` | a module with ``lake_of``, ``archive_of`` and ``copy_of`` (settings), for a lake at ``lake.url`` |
 | ``views`` | a package with SQL files of views and macros of the warehouse |
@@ -19,7 +18,6 @@ used. ``holderlake/parts.py`` has the list of this application. The kinds:
 | ``after_load`` | a function (workspace, say) that is called after a load of the warehouse |
 | ``table_plots``, ``history_plots`` | functions that draw plots for asset metadata |
 | ``dagster`` | a function (``pipelines.parts.Application``) that returns Dagster definitions |
-| ``doctor`` | a function (workspace) that yields findings of ``holderlake doctor`` |
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ reads the partition again, and merges its rows with those of the other writer. A
 manifest lists; ``sweep`` deletes them, as well as replaced files, when they are old. A storage that ignores conditional
 puts is refused before anything is written, because several do so silently.
 
-Each host keeps copies of manifests and files (``bucket_cache``). A listing shows which copies of manifests are old.
+Each host keeps copies of manifests and files (``cache``). A listing shows which copies of manifests are old.
 """
 
 from __future__ import annotations
