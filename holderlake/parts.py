@@ -1,6 +1,6 @@
 """The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains the kinds.
 
-A new part is a line here. Without a line, the core works without the part.
+A new part is a line here.
 """
 
 from __future__ import annotations

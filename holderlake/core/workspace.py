@@ -78,7 +78,6 @@ class Filler(Protocol):
 
         The types are those of ``ingest.stream``, which imports this module. ``only`` names tokens (None: all).
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
