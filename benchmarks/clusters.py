@@ -14,8 +14,8 @@ groups of more than 2,000 wallets are left out.
 Owners and seeds are split into three parts: rules were chosen on the first one, confidences follow from the second
 one, and figures are those of the third one. The edges of one chain are a collection: the parts that choose and
 calibrate have the chains in ``_DEVELOPMENT`` only, and all other chains, in any folder, are kept out. ``--part all``
-takes all groups of a folder that chose nothing. ``groups.parquet`` may have labels of its publishers (``labels.parquet``), which say which
-wallets are in no group; other labels (``--labels``) do not know the groups.
+takes all groups of a folder that chose nothing. A folder may have labels of its publishers (``labels.parquet``), which
+say which wallets are in no group; other labels (``--labels``) do not know the groups.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def calibrated(measured: Iterable[Mapping[Level, tuple[int, int]]]) -> dict[Leve
     """Return the confidence of each level that data with known owners support; the stated one if none does.
 
     It is the lowest share of right pairs in data with ``LEAST_PAIRS`` or more, rounded down to twentieths, from 0.1 to
-    0.95. Within a kind of evidence, a level has at least 0.05 less than the next stronger one: so a crowd loses the joins
-    of the weakest level first.
+    0.95. Within a kind of evidence, a level has at least 0.05 less than the next stronger one: so a crowd loses the
+    joins of the weakest level first.
     """
     all_measured = list(measured)
     confidences: dict[Level, float] = {}
