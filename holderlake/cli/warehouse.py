@@ -13,6 +13,7 @@ from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
 from holderlake.core.contract.times import parse_end, parse_when, utc_now
 from holderlake.core.units import counted
+from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def sql(
     """
     row_limit = None if json or not limit else limit
     workspace = shared.reading()
-    if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
+    if workspace.warehouse.version is None and store_folder(workspace.settings).exists():
         workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
     query = sys.stdin.read() if query is None else query
     if not query.strip():
