@@ -21,6 +21,7 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {
     "source": ("holderlake.service.embedded:local_source",),
     "bucket": ("holderlake.scale.bucket.home",),
     "views": ("holderlake.engine.views", "holderlake.analysis.views"),
+    "linked_files": ("holderlake.engine.warehouse_files",),
     "tables": ("holderlake.analysis.comparison.tables",),
     "ledger_opened": ("holderlake.operations.maintenance.restored_ledger:restore",),
     "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),

@@ -25,9 +25,9 @@ from holderlake.sources.store import engine_rules, open_store, own_store_id, sto
 
 if TYPE_CHECKING:
     from holderlake.core.contract.rules import Rules
-    from holderlake.core.warehouse.transfers import StoredTransfers
     from holderlake.engine.direct import StoreEngine
     from holderlake.engine.store.store import Store
+    from holderlake.engine.warehouse_files import StoredTransfers
 
 _ALLOWANCE: Final = 10_000_000_000 * CREDIT
 """The monthly credits of the embedded service's account, in hundredths. They cost nothing, but the ledger counts them.

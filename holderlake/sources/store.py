@@ -13,8 +13,8 @@ from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
-from holderlake.core.warehouse.transfers import LABELS, StoredTransfers
 from holderlake.engine.settings import EngineSettings, store_folder
+from holderlake.engine.warehouse_files import LABELS, StoredTransfers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,11 +133,11 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:
-    """Return the tables tokens, labels and changes of a store, in the schemas of ``warehouse.transfers``."""
+    """Return the tables tokens, labels and changes of a store, in the schemas of ``engine.warehouse_files``."""
     import pyarrow as pa
 
-    from holderlake.core.warehouse.transfers import CHANGES, TOKENS
     from holderlake.engine.store.store import Store
+    from holderlake.engine.warehouse_files import CHANGES, TOKENS
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}
