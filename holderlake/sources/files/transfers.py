@@ -87,11 +87,15 @@ class FileTransfers:
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
+    """Return the transfers of a file as ``transfers_of`` does."""
+    return transfers_of(read_raw(path, options.rows_at), options)
+
+
+def transfers_of(raw: RawTable, options: FileOptions) -> FileTransfers:
     """Return the transfers of a file, in the schema ``records.TRANSFERS``, and its invalid rows.
 
     A file with only a header has no rows. Raises ``BadSource`` for a file of another kind.
     """
-    raw = read_raw(path, options.rows_at)
     if not raw.columns:  # JSON without an object
         return FileTransfers(TRANSFERS.empty_table(), None, 0, 0)
     raw, layout = _recognised(without_undone(_unprefixed(raw, options)), options)
@@ -293,12 +297,6 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     if nested:
         rows_at = f"{options.rows_at}.{nested}" if options.rows_at else nested
         return raw.bad(f"column {nested} has lists; if they are the rows, add --rows {rows_at}")
-    folded_names = {folded_name(name) for name in names}
-    if {"symbol", "decimals"} <= folded_names and folded_names.isdisjoint({"from", "fromaddress", "sender"}):
-        return raw.bad(
-            "these look like tokens, not transfers; a list of tokens is a JSON file: "
-            '{"tokens": [{"chainId": 1, "address": "0x…", "name": "…", "symbol": "…", "decimals": 18}]}'
-        )
     candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
     titles = {layout.title for layout in candidates} | {preset.title for preset in presets_of(format)}
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
