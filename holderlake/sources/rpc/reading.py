@@ -203,7 +203,7 @@ class EventReader(Reader):
         times = {block: number(header.timestamp) for block, header in headers.items()}
         passed_over = add_transfers(rows, logs, times, wrapped)
         hashes = {block: headers[block].hash for block in header_blocks}
-        partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log))
+        partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log.topics, log.data))
         return Piece(
             first_block,
             last_block,
@@ -296,7 +296,9 @@ async def is_minting(node: Node, event: Log, logs: Sequence[Log]) -> bool | None
         balance_before, balance_after = (int(answer or "", 16) for answer in await node.ask(calls, list))
     except (Refused, Unavailable, InvalidAnswer, TooLarge, ValueError):
         of_transaction = [log for log in of_block if log.transaction_hash == event.transaction_hash]
-        moves = [move for log in of_transaction if log.topics[0] == TRANSFER for move in moves_of(log) or ()]
+        moves = [
+            move for log in of_transaction if log.topics[0] == TRANSFER for move in moves_of(log.topics, log.data) or ()
+        ]
         return not any(token in move[1:3] and int(move[3]) == abs(change) for move in moves)
     return balance_after - balance_before != without
 
