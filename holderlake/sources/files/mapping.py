@@ -1,7 +1,7 @@
-"""Column maps and times of blocks. A column map renames a file's columns to our names, and sets constant values.
+"""Column maps, presets and times of blocks. A column map renames a file's columns to our names, and sets constants.
 
-A mapped file is read as our own layout or as event logs. It may be of any chain, and amounts stay exact. If a file
-of transfers has no times, they come from files of blocks.
+Known layouts are presets: column maps in the table of formats. A mapped file may be of any chain, and amounts stay
+exact. If a file of transfers has no times, they come from files of blocks.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ class Preset:
     @property
     def is_evm(self) -> bool:
         """True if only EVM chains have files of this kind. A preset of another chain has a constant ``chain``."""
-        return "chain" not in self.constants
+        return "chain" not in self.constants and self.format != "holderlake"
 
     def lacking(self, names: Iterable[str]) -> list[str]:
         """Return the columns that a file with the columns ``names`` lacks, under the preset's names."""
@@ -389,6 +389,10 @@ _GIVEN_BY_USERS: Final = frozenset({"decimals", "token_address", "block_number",
 _REMEDIES: Final = {
     "decimals": "its amounts are in token units, so set the token's decimals (--set decimals=18)",
     "token_address": "it has no token column, so set the token (--set token_address=ADDRESS)",
+    "receipt_status": (
+        "the column receipt_status is missing, which marks failed transactions; add two columns of ethereum-etl's "
+        "receipts: status as receipt_status, and contract_address as receipt_contract_address"
+    ),
     "block_number": (
         "it has no block numbers, which order transfers: add them, or if all files of the token lack them, use the "
         "time (--map block_number=block_timestamp)"
