@@ -120,7 +120,7 @@ def test_one_token_is_not_given_to_the_rows_of_others(tmp_path: Path) -> None:
     coins = [[{"denom": "rune", "amount": "100"}, {"denom": "tor", "amount": "7"}], [{"denom": "rune", "amount": "3"}]]
     accounts = [{"address": address, "coins": held} for address, held in zip((A, B), coins, strict=True)]
     path = written(tmp_path, {"bank": {"balances": accounts}})
-    with pytest.raises(BadSource, match=r"column coins\.denom has 2 \(rune, tor, …\); leave --token out"):
+    with pytest.raises(BadSource, match=r"column coins\.denom has 2 \(rune, tor, …\); set none and map"):
         balances(path, rows="bank.balances.coins")
     transfers = written(
         tmp_path, f"contract,from,to,n,t\n{TOKEN},{A},{B},1,1700000000\n{C},{A},{B},2,1700000000\n", "t"
