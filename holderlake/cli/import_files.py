@@ -22,13 +22,7 @@ from holderlake.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.sources.files.transfers import FileOptions, FileTransfers, transfers_of
 from holderlake.sources.files.undone import BlockHashes
 from holderlake.sources.labels import read_labels
-from holderlake.sources.notices import (
-    assumed_decimals,
-    notices_of,
-    other_decimals,
-    partly_indexed,
-    rounded_values,
-)
+from holderlake.sources.notices import assumed_decimals, notices_of, other_decimals, partly_indexed, rounded_values
 from holderlake.sources.problems import Rejected
 from holderlake.sources.raw_rows import RawTable, read_raw
 from holderlake.sources.store import open_own_store

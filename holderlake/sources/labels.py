@@ -59,10 +59,7 @@ _UNKNOWN: Final = ""
 _KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
 _PERIOD_COLUMNS: Final = ("valid_from", "valid_to")
 _OWN_COLUMNS: Final = ("address", "chain", "name", "entity_id", *_KIND_COLUMNS, "precedence", *_PERIOD_COLUMNS)
-_YES_NO: Final = {
-    **dict.fromkeys(("true", "1", "yes"), True),
-    **dict.fromkeys(("false", "0", "no", ""), False),
-}
+_YES_NO: Final = {**dict.fromkeys(("true", "1", "yes"), True), **dict.fromkeys(("false", "0", "no", ""), False)}
 _PRECEDENCE_FORM: Final = re.compile(r"-?[0-9]{1,9}")
 _NO_NAME: Final = re.compile(
     r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE

@@ -414,7 +414,7 @@ COVALENT = [
         "block_signed_at": ISO[n],
         "tx_hash": HASHES[n],
         "transfers": [
-            {"from_address": sender, "to_address": receiver, "contract_address": TOKEN, "delta": str(amount)},
+            {"from_address": sender, "to_address": receiver, "contract_address": TOKEN, "delta": str(amount)}
         ],
     }
     for n, (sender, receiver, amount) in enumerate(MOVES)
@@ -438,12 +438,7 @@ THE_GRAPH = both(
         "transactionHash": HASHES[n],
     }
 )
-THE_GRAPH_MAP = (
-    "from_address=from.id",
-    "to_address=to.id",
-    "block_number=blockNumber",
-    "tx_hash=transactionHash",
-)
+THE_GRAPH_MAP = ("from_address=from.id", "to_address=to.id", "block_number=blockNumber", "tx_hash=transactionHash")
 CLICKHOUSE = both(
     lambda n, sender, receiver, amount: {
         "block_num": BLOCKS[n],

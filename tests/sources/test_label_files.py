@@ -282,9 +282,7 @@ def test_the_chain_of_an_explorer_is_in_the_file_name(tmp_path: Path, name: str,
 
 def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
     file = written(tmp_path, json.dumps({"_comment": "mine", A: "Kucoin", "oops": "unknown"}), "mine.json")
-    assert file.labels == [
-        Label(A, None, "hand:mine", "Kucoin", entity_id="kucoin", is_cex=True, precedence=HAND),
-    ]
+    assert file.labels == [Label(A, None, "hand:mine", "Kucoin", entity_id="kucoin", is_cex=True, precedence=HAND)]
     assert file.skipped == 1
 
 

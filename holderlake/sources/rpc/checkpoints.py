@@ -198,8 +198,7 @@ class Checkpoints:
         """
         with self._database as database:
             database.executemany(
-                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
-                [(self._chain, address, kind) for address in addresses],
+                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)", [(self._chain, address, kind) for address in addresses]
             )
 
 

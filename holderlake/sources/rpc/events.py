@@ -249,12 +249,7 @@ class Rows:
     this name in ``TRANSFERS``."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
-        self._constant = {
-            "chain": chain,
-            "time_kind": "exact",
-            "log_index_kind": log_index_kind,
-            "source": source,
-        }
+        self._constant = {"chain": chain, "time_kind": "exact", "log_index_kind": log_index_kind, "source": source}
         self._rows: list[Row] = []
         self.add = self._rows.append
         """Add one transfer."""
