@@ -7,12 +7,11 @@ exist, and the hashes of events, headers and parents must agree.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -53,8 +52,6 @@ _PROBES: Final = 3
 """Number of events of a token whose balances are compared to decide whether its Deposit events mint."""
 
 T = TypeVar("T")
-_FREEZING: Final = threading.Lock()
-"""Held by the outermost block of ``frozen_objects``."""
 SPARSE: Final = 10_000
 """Each block whose number is a multiple of it keeps its hash: a deep reorganisation is found by these."""
 _TRY_AFTER: Final = 32
@@ -392,36 +389,24 @@ async def in_order(reader: Reader, first_block: int, last_block: int, concurrenc
     Up to ``concurrency`` ranges of blocks are read at the same time. Raises ``RpcError``.
     """
     under_way: deque[asyncio.Task[list[Piece]]] = deque()
-    with frozen_objects():
-        try:
-            while first_block <= last_block or under_way:
-                while first_block <= last_block and len(under_way) < concurrency:
-                    end = min(first_block + reader.width.value - 1, last_block)
-                    under_way.append(asyncio.create_task(reader.read(first_block, end)))
-                    first_block = end + 1
-                yield await under_way.popleft()
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
-
-
-@contextmanager
-def frozen_objects() -> Iterator[None]:
-    """Exclude the objects that exist now from garbage collection: its scans take a quarter of the CPU of an import.
-
-    Within another such block it does nothing. Python never collects what is frozen and released again and again, so a
-    process that imports without end has one block around all imports.
-    """
-    if not _FREEZING.acquire(blocking=False):
-        yield
-        return
-    gc.freeze()
+    _freeze_objects()
     try:
-        yield
+        while first_block <= last_block or under_way:
+            while first_block <= last_block and len(under_way) < concurrency:
+                end = min(first_block + reader.width.value - 1, last_block)
+                under_way.append(asyncio.create_task(reader.read(first_block, end)))
+                first_block = end + 1
+            yield await under_way.popleft()
     finally:
-        gc.unfreeze()
-        _FREEZING.release()
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+@functools.cache
+def _freeze_objects() -> None:
+    """Exclude the objects that exist now from garbage collection: its scans take a quarter of the CPU of an import."""
+    gc.freeze()
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
