@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from holderlake.core.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, is_chain_id
 from holderlake.core.contract.chains.addresses import parse_address, parse_unplaced_address
@@ -30,7 +30,7 @@ from holderlake.sources.envelopes import error_in
 from holderlake.sources.json_rows import TOO_DEEP, RepeatedKey, unambiguous_object
 from holderlake.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import listed, read_text
+from holderlake.sources.raw_rows import listed, read_raw, read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40
@@ -169,12 +169,14 @@ def _read_json(path: Path, text: str) -> LabelFile:
     except RepeatedKey as error:
         raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError:
-        return _collected("edinburgh", EDINBURGH, map(_edinburgh, _json_lines(path, text)))
+        content = [{}]  # one object on each line
     values = content.values() if isinstance(content, dict) else ()
     if isinstance(content, dict) and (answer_error := error_in(content, is_alone=True)):
         raise bad_source(path, f"an API's error instead of labels: {answer_error}; fetch it again")
-    if isinstance(content, dict) and {"name", "address"} <= content.keys():
-        return _collected("edinburgh", EDINBURGH, [_edinburgh(content)])
+    if isinstance(content, list) or {"name", "address"} <= content.keys():
+        raw = read_raw(path)
+        if raw.columns and "address" in raw.columns:
+            return _collected("edinburgh", EDINBURGH, map(_edinburgh, raw.table.to_pylist()))
     if isinstance(content, dict) and all(isinstance(value, str) for value in values):
         names = ((address, name.strip()) for address, name in content.items() if not address.startswith("_"))
         return _collected(_hand_source(path), HAND, (_Found(address, None, name) for address, name in names))
@@ -187,23 +189,6 @@ def _read_json(path: Path, text: str) -> LabelFile:
         )
         return _collected(source, EXPLORER, rows)
     raise _unknown(path, "JSON of another shape")
-
-
-def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, object_pairs_hook=unambiguous_object)
-        except RepeatedKey as error:
-            raise bad_source(path, f"{error}; remove the repetition", row=number) from None
-        except (ValueError, RecursionError) as error:
-            raise bad_source(
-                path, f"not JSON ({error}); the file may be incomplete: fetch the file again", row=number
-            ) from error
-        if not isinstance(row, dict) or "address" not in row:
-            raise bad_source(path, "not a JSON object with the key address; write one such object per line", row=number)
-        yield row
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
@@ -238,13 +223,12 @@ def _graphsense(row: Mapping[str, str]) -> _Found:
     return _Found(row["address"], _NETWORKS.get(row["network"], _UNKNOWN), name, (), kinds)
 
 
-def _edinburgh(row: Mapping[str, Any]) -> _Found:
+def _edinburgh(row: Mapping[str, str | None]) -> _Found:
     # some names are a file name or an error page, which the collector read instead of a name
-    name = "" if _NO_NAME.search(str(row.get("name"))) else str(row.get("extra_info") or row.get("name") or "")
+    name = "" if _NO_NAME.search(row.get("name") or "") else row.get("extra_info") or row.get("name") or ""
     kinds = kinds_of(name)
-    return _Found(
-        row["address"], "eth", name, (), replace(kinds, is_contract=bool(row.get("is_contract", kinds.is_contract)))
-    )
+    is_contract = {None: kinds.is_contract, "True": True}.get(row.get("is_contract"), False)
+    return _Found(row["address"], "eth", name, (), replace(kinds, is_contract=is_contract))
 
 
 _PUBLIC: Final[tuple[tuple[frozenset[str], str, int, Callable[[Mapping[str, str]], _Found]], ...]] = (
