@@ -12,14 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app, exit_code
-from holderlake.core.contract.times import utc_now
-from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.store.store import Store
 from holderlake.sources.rpc.events import moves_of
 from tests.sources.foreign import (
     ANN,
     APPROVAL,
-    BOB,
     CHECKSUMMED_TOKEN,
     CLICKHOUSE,
     CLICKHOUSE_MAP,
@@ -70,12 +67,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def histories(tmp_path: Path) -> list[Any]:
     with Store(tmp_path / "home" / "engine") as store:
         return list(store.histories())
-
-
-def test_the_help_shows_the_tables_of_a_map_file(run: Run) -> None:
-    said = run("import", "files", "--help").stdout
-    assert "[columns]" in said
-    assert "[constants]" in said
 
 
 def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> None:
@@ -147,14 +138,6 @@ def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     assert "it looks like a name" in rejected["rejected_reason"]
 
 
-def test_corrected_rejected_rows_import_from_their_file(run: Run) -> None:
-    Path("some.csv").write_bytes(as_csv([ETL[0], {**ETL[1], "to_address": "bob"}]))
-    run("import", "files", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
-    Path("rejected.jsonl").write_text(Path("rejected.jsonl").read_text().replace('"bob"', f'"{BOB}"', 1))
-    ended = run("import", "files", "rejected.jsonl", "--chain", "eth", "--json")
-    assert (ended.code, ended.lines[0]["added"]) == (0, 1)
-
-
 def test_corrected_files_add_only_their_rejected_rows(run: Run) -> None:
     # without log indexes, a row's place in its block must not depend on the rows that were rejected before it
     options = [word for pair in CLICKHOUSE_MAP[:-1] for word in ("--map", pair)]
@@ -193,19 +176,6 @@ def test_an_import_of_nothing_but_bad_files_fails(run: Run) -> None:
     assert "no file matches this pattern" in run("import", "files", "no-*.csv").stderr
 
 
-def test_logs_in_a_json_file_are_no_token_list(run: Run) -> None:
-    Path("logs.json").write_bytes(as_json({"jsonrpc": "2.0", "id": 1, "result": [*RPC_LOGS, APPROVAL]}))
-    ended = run("import", "files", "logs.json", "--chain", "eth", "--json")
-    (line,) = ended.lines
-    assert (ended.code, line["added"], line["passed over"], line["negative balances"]) == (0, 2, 1, 0)
-
-
-def test_a_token_list_is_still_one(run: Run) -> None:
-    tokens = [{"chainId": 1, "address": CHECKSUMMED_TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
-    Path("list.json").write_bytes(as_json({"name": "mine", "tokens": tokens}))
-    assert run("import", "files", "list.json", "--json").lines == [{"file": "list.json", "tokens": 1}]
-
-
 def test_blocks_and_a_map_go_together(run: Run) -> None:
     rows = [{("height" if name == "block_number" else name): value for name, value in row.items()} for row in TIMELESS]
     Path("rows.csv").write_bytes(as_csv(rows))
@@ -226,20 +196,6 @@ def test_a_wrong_checksum_is_imported_and_reported(run: Run) -> None:
     assert "wrong checksum (EIP-55) were imported in lower case" in ended.stderr
     (line,) = run("import", "files", "rows.csv", "--chain", "eth", "--json").lines
     assert (line["added"], line["duplicates"]) == (0, 2)
-
-
-def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path: Path) -> None:
-    spellings = [ANN, ANN.upper(), ANN[2:], rf"\x{ANN[2:]}", "0x" + "0" * 24 + ANN[2:]]
-    rows = [{**ETL[0], "to_address": text, "log_index": number} for number, text in enumerate(spellings)]
-    Path("rows.csv").write_bytes(as_csv(rows))
-    assert run("import", "files", "rows.csv", "--chain", "eth").code == 0
-    with Store(tmp_path / "home" / "engine") as store:
-        (found,) = store.histories()
-        assert (found.chain, found.token_address) == ("eth", TOKEN)
-        holders = holders_as_of(store, "eth", TOKEN, utc_now(), 10)
-        assert [row["address"] for row in holders.to_pylist()] == [ANN]
-    answer = run("import", "files", "rows.csv", "--chain", "eth", "--json").lines[0]
-    assert (answer["negative balances"], answer["duplicates"]) == (0, len(spellings))
 
 
 @pytest.mark.parametrize(
