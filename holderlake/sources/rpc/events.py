@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.chains.keccak import keccak256
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.rpc.errors import InvalidAnswer
-from holderlake.sources.rpc.messages import Log, number
+from holderlake.sources.rpc.messages import Header, Log, number
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Topic of ``Transfer(address,address,uint256)`` of ERC-20 and ERC-721."""
@@ -161,6 +163,19 @@ def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
     return is_address and any(
         topic.startswith(_AMOUNT) and not topic.startswith("0x" + "0" * 60) for topic in topics[1:]
     )
+
+
+@lru_cache(maxsize=1)
+def _transfer_bits() -> int:
+    """Return the three bits that the topic of Transfer events sets in a block's bloom filter."""
+    (digest,) = keccak256(np.frombuffer(bytes.fromhex(TRANSFER[2:]), np.uint8).reshape(1, -1)).tolist()
+    return sum({1 << ((digest[at] << 8 | digest[at + 1]) & 2047) for at in (0, 2, 4)})
+
+
+def may_have_transfers(header: Header) -> bool:
+    """Return whether a block's bloom filter has the topic of Transfer events. Few blocks without any have it by chance,
+    because those have few events."""
+    return int(header.logs_bloom, 16) & _transfer_bits() == _transfer_bits()
 
 
 def wrapping(log: Log) -> tuple[str, int] | None:

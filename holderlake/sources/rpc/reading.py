@@ -36,6 +36,7 @@ from holderlake.sources.rpc.events import (
     Rows,
     add_transfers,
     is_partly_indexed,
+    may_have_transfers,
     moves_of,
     wrapping,
 )
@@ -96,7 +97,9 @@ class Piece:
 
     ``parent`` is the hash of the block before ``first_block``. ``hashes`` has hashes by block number. ``logs`` is the
     number of events or transactions that were read, ``passed_over`` the number of events that are not transfers.
-    ``partly_indexed`` has the number of Transfer events with one indexed address by token.
+    ``partly_indexed`` has the number of Transfer events with one indexed address by token. ``silent`` is
+    the number of examined blocks without transfers that have events by their headers, ``hidden`` those that have
+    transfers by them.
     """
 
     first_block: int
@@ -107,6 +110,8 @@ class Piece:
     logs: int = 0
     passed_over: int = 0
     partly_indexed: Counter[str] = field(default_factory=Counter)
+    silent: int = 0
+    hidden: int = 0
 
 
 class Reader(ABC):
@@ -201,16 +206,17 @@ class EventReader(Reader):
         passed_over = add_transfers(rows, logs, times, wrapped)
         hashes = {block: headers[block].hash for block in header_blocks}
         partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log.topics, log.data))
-        return Piece(
-            first_block,
-            last_block,
-            headers[first_block].parent_hash,
-            rows.table(),
-            hashes,
-            len(logs),
-            passed_over,
-            partly,
-        )
+        with_logs = {log.block_number for log in logs}
+        # the filter of a block with other tokens' events says too little of one token
+        silent = [
+            header
+            for header in headers.values()
+            if self._tokens is None and header.number not in with_logs and int(header.logs_bloom, 16)
+        ]
+        hidden = sum(map(may_have_transfers, silent))
+        parent = headers[first_block].parent_hash
+        counts = (len(logs), passed_over, partly, len(silent), hidden)
+        return Piece(first_block, last_block, parent, rows.table(), hashes, *counts)
 
     async def _wrapped_among(self, logs: Sequence[Log]) -> set[str]:
         """Return the tokens among the events whose Deposit and Withdrawal events mint and burn."""

@@ -52,6 +52,9 @@ _FLUSH_SECONDS: Final = 20.0
 _TOKENS_A_QUERY: Final = 200
 _ROWS_OF_TOKEN: Final = 50_000
 """Number of rows of a token that decide whether its values are numbers of items."""
+_FEWEST_HIDDEN: Final = 3
+_PART_HIDDEN: Final = 10
+"""One in this number of blocks without transfers must have some by its header; by chance one in thousands has."""
 _FIRST_ROWS: Final = """
 FROM read_parquet($files)
 QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log_index) <= $rows
@@ -212,6 +215,7 @@ class ChainImport:
         self._checkpoints = Checkpoints(store.root, chain)
         self._report = NodeReport(chain, first_block=selection.first_block)
         self._partly_indexed: Counter[str] = Counter()
+        self._silent = self._hidden = 0
         self._began = time.monotonic()
         self._total = 0
 
@@ -345,6 +349,8 @@ class ChainImport:
         report.logs += piece.logs
         report.passed_over += piece.passed_over
         self._partly_indexed += piece.partly_indexed
+        self._silent += piece.silent
+        self._hidden += piece.hidden
         report.rows += piece.rows.num_rows
         self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
 
@@ -374,11 +380,18 @@ class ChainImport:
             )
 
     async def _compare_supplies(self) -> None:
-        """Add a notice for each named token whose events are not proven complete by the supply of its contract.
+        """Add a notice if headers show events that the node has discarded, and for each named token whose events are
+        not proven complete by the supply of its contract.
 
         A node that has discarded old logs answers with an empty list for their blocks.
         """
         report, block = self._report, self._report.last_block
+        if self._hidden >= _FEWEST_HIDDEN and self._hidden * _PART_HIDDEN >= self._silent:
+            report.notices.append(
+                f"{self._hidden:,} examined blocks without transfers have Transfer events by their headers: the node has "
+                "discarded events, so transfers are missing. Use another node, for example an archive node, "
+                "with another --chain or engine.store"
+            )
         if not (report.blocks and self._options.has_state):
             return
         for token in self._tokens_in_store() if self._selection.tokens is not None else ():
