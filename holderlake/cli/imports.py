@@ -54,7 +54,7 @@ ToBlock = Annotated[int | None, typer.Option("--to-block", min=0, help="Last blo
 
 @app.command("files")
 def import_files(  # noqa: PLR0913, PLR0917 - a command's options
-    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
+    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists.")],
     format: Annotated[
         str | None,
         typer.Option("--format", help="Layout of the files, if their columns do not decide it: logs, etherscan, …"),

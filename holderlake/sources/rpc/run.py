@@ -388,8 +388,8 @@ class ChainImport:
         report, block = self._report, self._report.last_block
         if self._hidden >= _FEWEST_HIDDEN and self._hidden * _PART_HIDDEN >= self._silent:
             report.notices.append(
-                f"{self._hidden:,} examined blocks without transfers have Transfer events by their headers: the node has "
-                "discarded events, so transfers are missing. Use another node, for example an archive node, "
+                f"{self._hidden:,} examined blocks without transfers have Transfer events by their headers: the node "
+                "has discarded events, so transfers are missing. Use another node, for example an archive node, "
                 "with another --chain or engine.store"
             )
         if not (report.blocks and self._options.has_state):
