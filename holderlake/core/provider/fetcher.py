@@ -1,8 +1,8 @@
 """Fetch each answer once, within the budget; stop after a permanent failure.
 
-``client`` makes HTTP calls, ``ledger`` keeps their cost, ``archive`` keeps the answers. This module uses them in the
-order: reserve and claim, send, archive, settle. A crash at any point loses no paid answer, the
-ledger never counts too little, and two processes never pay for the same answer.
+The order is: reserve and claim in the ``ledger``, send by the ``client``, keep the answer in the ``archive``, settle. A
+crash at any point loses no paid answer, the ledger never counts too little, and two processes never pay for the same
+answer.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias, cast
 
@@ -23,18 +22,17 @@ from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import Request, RulesRequest
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
-from holderlake.core.provider.backoff import LONGEST_WAIT
+from holderlake.core.provider.attempts import LONGEST_WAIT
 from holderlake.core.provider.broken_answers import BrokenStreak
 from holderlake.core.provider.client import ProviderClient, Response
-from holderlake.core.provider.concurrency import Slots
 from holderlake.core.provider.errors import (
     AnswerNotKept,
-    BrokenAnswer,
     BudgetExceeded,
     Cancelled,
     PlanRequired,
     ProviderError,
     RateLimited,
+    TransientError,
     Unreachable,
 )
 from holderlake.core.provider.ledger.entries import (
@@ -49,6 +47,7 @@ from holderlake.core.provider.ledger.entries import (
     Settle,
 )
 from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.limiter import Slots
 from holderlake.core.provider.plan_limits import PlanLimits
 from holderlake.core.storage.batches import Batches
 
@@ -105,21 +104,13 @@ _WriteResult: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
 """Result of an operation on the ledger, or the archived answer that was paid."""
 
 
+@dataclass
 class _Flight:
-    """A fetch in progress. Callers that want the same answer wait for its lock and share its outcome."""
+    """A fetch in progress. ``callers`` that want the same answer wait for its lock and share its outcome."""
 
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.outcome: Response | ProviderError | None = None
-        self.callers = 0
-
-
-class _Stopped(Exception):
-    """A request was not sent, because an earlier ``error`` stopped all requests, or those to its endpoint."""
-
-    def __init__(self, error: ProviderError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    outcome: Response | ProviderError | None = None
+    callers: int = 0
 
 
 class Provider:
@@ -142,7 +133,7 @@ class Provider:
         self.provider_id = provider_id
         self.run_id = run_id
         self.counters = Counters()
-        self.slots = Slots(lambda: 2 * client.limit.value + _UNREAD)
+        self.slots = Slots(lambda: 2 * client.limiter.value + _UNREAD)
         """Slots that limit the answers which are being fetched or wait to be decoded, and so the memory of a run."""
         self.cancelled = asyncio.Event()
         """Event that ``cancel`` sets."""
@@ -175,90 +166,76 @@ class Provider:
             refresh=refresh or request.query.get("refresh") == "true",
             since=as_of if isinstance(as_of, datetime) else None,
         )
-        async with self._flight(fetch) as flight, flight.lock:
-            is_first = flight.outcome is None
-            if flight.outcome is None:
-                flight.outcome = self._archived(fetch) or await self._with_retries(fetch)
-            outcome = flight.outcome
+        name = (fetch.key, fetch.refresh)
+        flight = self._flights.setdefault(name, _Flight())
+        flight.callers += 1
+        try:
+            async with flight.lock:
+                is_first = flight.outcome is None
+                outcome = flight.outcome = flight.outcome or self._archived(fetch) or await self._attempted(fetch)
+        finally:
+            flight.callers -= 1
+            if not flight.callers:
+                del self._flights[name]
         if isinstance(outcome, ProviderError):
             raise outcome.with_traceback(None)
         response = outcome if is_first else replace(outcome, cost=0, from_archive=True)
         self.counters.archive_hits += response.from_archive
         return response
 
-    @asynccontextmanager
-    async def _flight(self, fetch: _Fetch) -> AsyncIterator[_Flight]:
-        """Yield the ``_Flight`` that concurrent callers of the same fetch share, until the last of them leaves."""
-        name = (fetch.key, fetch.refresh)
-        flight = self._flights.setdefault(name, _Flight())
-        flight.callers += 1
-        try:
-            yield flight
-        finally:
-            flight.callers -= 1
-            if not flight.callers:
-                del self._flights[name]
-
     def _archived(self, fetch: _Fetch) -> Response | None:
-        archived = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
-        if archived is None:
+        kept = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
+        if kept is None:
             return None
-        return Response(
-            fetch.request,
-            archived.raw,
-            archived.fetched_at,
-            0,
-            self._client,
-            fetch.key,
-            archived.sha256,
-            from_archive=True,
-        )
+        return Response(fetch.request, kept.raw, kept.fetched_at, 0, fetch.key, kept.sha256, from_archive=True)
 
-    async def _with_retries(self, fetch: _Fetch) -> Response | ProviderError:
+    async def _attempted(self, fetch: _Fetch) -> Response | ProviderError:
+        """Return the answer, or the error of the last attempt, which may stop later requests."""
+        attempts = self._client.attempts()
         try:
-            return await self._client.retried(lambda: self._attempt(fetch))
-        except _Stopped as stopped:
-            return stopped.error
+            while True:
+                try:
+                    async with self._client.limiter.slot():
+                        while (outcome := await self._call(fetch) or self._archived(fetch)) is None:
+                            await asyncio.sleep(_LOOK_AGAIN)
+                        return outcome
+                except TransientError as error:
+                    await attempts.wait(error)
         except ProviderError as error:
             self._remember(fetch.request, error)
             return error
 
-    async def _attempt(self, fetch: _Fetch) -> Response:
-        """Return the answer after one call, or from the archive if another process fetches it at the same time."""
-        while True:
-            self._check_open(fetch.request)
-            response = await self._claimed_call(fetch) or self._archived(fetch)
-            if response is not None:
-                return response
-            await asyncio.sleep(_LOOK_AGAIN)
-
-    async def _claimed_call(self, fetch: _Fetch) -> Response | None:
+    async def _call(self, fetch: _Fetch) -> Response | ProviderError | None:
         """Claim the answer and reserve its cost, wait for the rate limit, and make one call.
 
-        Return None if the answer is archived now or another process claims it. If the outcome of the call stays
-        unknown, the cost stays reserved and counts as spent.
+        Return None if the answer is archived now or another process claims it, and the error of an earlier request if
+        that stops this one. If the outcome of the call stays unknown, the cost stays reserved and counts as spent.
         """
-        request, rate = fetch.request, self._client.rate_per_minute
+        request = fetch.request
+        if stop := self._stop_of(request):
+            return stop
         reserving = self._writes.submit(
-            Reserve(self.run_id, request.endpoint, request.subject, self._cost(request), rate, fetch.key)
+            Reserve(
+                *(self.run_id, request.endpoint, request.subject, self._cost(request)),
+                *(self._client.rate_per_minute, fetch.key),
+            )
         )
+        is_sent = False
         try:
             reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
             if isinstance(reserved, Claimed):
                 return None
-            is_archived = not fetch.refresh and await self._archive.holds_now(
-                fetch.key, fetch.since
-            )  # since we looked last
-            if not is_archived:
-                await _wait_for_turn(reserved.wait)
-                if not isinstance(self._stop_of(request), BudgetExceeded):  # this call is within the budget
-                    self._check_open(request)
-        except BaseException:
-            await self._client.to_the_end(self._release(reserving))
-            raise
-        if is_archived:
-            return await self._client.to_the_end(self._release(reserving))
-        return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
+            if not fetch.refresh and await self._archive.holds_now(fetch.key, fetch.since):  # since we looked last
+                return None
+            await _wait_for_turn(reserved.wait)
+            stop = self._stop_of(request)
+            if stop is not None and not isinstance(stop, BudgetExceeded):  # this call is within the budget
+                return stop
+            is_sent = True
+            return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
+        finally:
+            if not is_sent:
+                await self._client.to_the_end(self._release(reserving))
 
     async def _paid_call(self, fetch: _Fetch, entry: int) -> Response:
         """Send the request, archive the answer and settle its ledger entry. Never cancel this: the call is charged."""
@@ -289,31 +266,27 @@ class Provider:
 
         A body that is no answer is archived as evidence, under a name by which no fetch looks for it.
         """
+        request = fetch.request
+        closing: Settle | MarkBroken | Release = Release(entry)
         if error.maybe_charged:
-            closing = self._broken(fetch.request, error, entry)
-            body = error.body if isinstance(error, BrokenAnswer) else None
-            if body:
-                as_of = f"{fetch.as_of} {NO_ANSWER}".strip()
-                key = self._archive.key(self.provider_id, fetch.request, as_of)
-                evidence = NewAnswer(key, fetch.request, body, utc_now(), self.provider_id, as_of)
-                await self._writes.submit(_Paid(evidence, closing))
-            else:
-                await self._writes.submit(closing)
+            how = error.broken or "closed"
+            self.counters.broken += 1
+            self._stop(self._streak.broke(how, request.cost))
+            closing = MarkBroken(entry, how)
+            if error.cost_billed is not None and not self._is_free:
+                self.counters.credits += error.cost_billed
+                closing = Settle(entry, error.cost_billed, error.credits_remaining, how)
+        elif error.status is not None:
+            self._streak.intact()
+        if error.body and not isinstance(closing, Release):
+            as_of = f"{fetch.as_of} {NO_ANSWER}".strip()
+            key = self._archive.key(self.provider_id, request, as_of)
+            evidence = NewAnswer(key, request, error.body, utc_now(), self.provider_id, as_of)
+            await self._writes.submit(_Paid(evidence, closing))
         else:
-            if error.status is not None:
-                self._streak.intact()
-            await self._writes.submit(Release(entry))
+            await self._writes.submit(closing)
         if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
             await self._writes.submit(Pause(error.retry_after))  # for the other processes too
-
-    def _broken(self, request: Request, error: ProviderError, entry: int) -> Settle | MarkBroken:
-        how = error.broken or "closed"
-        self.counters.broken += 1
-        self._stop(self._streak.broke(how, request.cost))
-        if isinstance(error, BrokenAnswer) and error.cost_billed is not None and not self._is_free:
-            self.counters.credits += error.cost_billed
-            return Settle(entry, error.cost_billed, error.credits_remaining, how)
-        return MarkBroken(entry, how)
 
     async def _release(self, reserving: asyncio.Future[Any]) -> None:
         """Wait for the end of a reservation, then release its ledger entry, even if the caller was cancelled twice."""
@@ -390,11 +363,6 @@ class Provider:
         """Refuse all later requests with ``error``, unless an earlier error refuses them already. None does nothing."""
         if error is not None:
             self._stopped.setdefault("", error)
-
-    def _check_open(self, request: Request) -> None:
-        error = self._stop_of(request)
-        if error is not None:
-            raise _Stopped(error)
 
     def _stop_of(self, request: Request) -> ProviderError | None:
         return self._stopped.get("") or self._stopped.get(request.endpoint)

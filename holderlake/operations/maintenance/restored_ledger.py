@@ -22,8 +22,8 @@ from sqlalchemy import Column, MetaData, Text, select
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import ENDPOINTS, Request
+from holderlake.core.provider.ledger.entries import Restored
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.ledger.reports import Restored
 from holderlake.core.provider.ledger.statements import ENTRIES, FORMAT, TABLES
 from holderlake.core.settings import Settings
 from holderlake.core.storage.state import State, StateConnection, put, single

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.core.provider import errors
-from holderlake.core.provider.errors import ProviderError, error_of
+from holderlake.core.provider.errors import ProviderError
+from holderlake.core.provider.refusals import error_of
 
 
 def test_every_error_code_of_the_contract_has_an_exception() -> None:

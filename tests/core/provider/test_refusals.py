@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.core.provider.rate_limit_answers import limit_of, seconds_until_reset
+from holderlake.core.provider.refusals import limit_of, seconds_until_reset
 
 RATE, CREDITS, UNCLEAR = "rate_limited", "credits_exhausted", "limit_reached"
 

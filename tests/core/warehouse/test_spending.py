@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holderlake.core.lake.lake import Lake
-from holderlake.core.provider.ledger.reports import Restored
+from holderlake.core.provider.ledger.entries import Restored
 from holderlake.core.warehouse.warehouse import Warehouse
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, write_holders
