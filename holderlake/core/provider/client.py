@@ -1,4 +1,4 @@
-"""Client of a provider: requests of the contract over HTTP. ``fetcher`` adds the ledger, the rate limit and the archive.
+"""Client of a provider: requests of the contract over HTTP. ``fetcher`` adds ledger, rate limit and archive.
 
 The key is sent as a header and appears nowhere else: not in errors, logs or representations.
 """
@@ -109,7 +109,7 @@ class ProviderClient:
         self.publishes_rules: bool | None = None
         """Whether an answer named the provider's rules, which only Holderlake's service does. None before an answer."""
         self.limiter = Limiter(concurrency)
-        self._key = ApiKey(api_key)
+        self.key = ApiKey(api_key)
         self._options = options or CallOptions()
         self._attempts = attempts, first_wait, rate_per_minute
         self._connection: dict[str, Any] = {"timeout": timeout, "connections": concurrency}
@@ -187,14 +187,14 @@ class ProviderClient:
         query = urlencode(request.query, quote_via=quote)
         url = f"{self.base_url}{request.path}{'?' if query else ''}{query}"
         content = None if request.body is None else exact_json.encode(request.body)
-        headers = {**self._key.headers, **({"Content-Type": "application/json"} if content else {})}
+        headers = {**self.key.headers, **({"Content-Type": "application/json"} if content else {})}
         try:
             with self.limiter.measured():
                 response = await self._http.send(request.method, url, headers=headers, content=content)
         except HttpError as error:
             failure = self._failure(request, error)
         else:
-            return self._answer(request, self._key.redacted_response(response))
+            return self._answer(request, self.key.redacted_response(response))
         raise failure  # outside of the handler: the error that it handles has the unredacted text
 
     def _failure(self, request: Request, error: HttpError) -> ProviderError:
@@ -207,7 +207,7 @@ class ProviderClient:
             failure.maybe_charged = True
             failure.broken = "reset" if error.cause == "closed" else error.cause
             return failure
-        response = self._key.redacted_response(error.response)
+        response = self.key.redacted_response(error.response)
         if not 200 <= response.status < 300:  # the status of an error says enough without its body
             return error_of(response.status, b"", response.headers, request.endpoint)
         failure = BrokenAnswer(self._described("gave no complete answer", reason), None, response.status)
@@ -238,7 +238,7 @@ class ProviderClient:
         )
 
     def _described(self, subject: str, reason: str) -> str:
-        return plain(self._key.redacted(f"{self.base_url} {subject}: {reason}"))[:_LONGEST_REASON]
+        return plain(self.key.redacted(f"{self.base_url} {subject}: {reason}"))[:_LONGEST_REASON]
 
 
 def _billed(request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:

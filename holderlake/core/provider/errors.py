@@ -12,6 +12,7 @@ from holderlake.core.contract.prices import credits_text
 
 PAY_AGAIN: Final = "'holderlake retry-failures --pay-again' pays for a new one"
 """What a user can do about a paid answer that cannot be read."""
+Stops = Literal["provider", "endpoint"]
 NotAnswer = Literal["page", "empty", "cut", "error", "no_rows", "limited"]
 """Kinds of bodies that are no answer of the API, although their status is one of success."""
 Broken = Literal["timeout", "reset", "closed", "too_large", "encoding", "corrupt", "gateway"] | NotAnswer
@@ -26,7 +27,7 @@ class ProviderError(Exception):
 
     code: str = "unexpected_status"
     retryable: ClassVar[bool] = False
-    stops: ClassVar[Literal["provider", "endpoint"] | None] = None
+    stops: ClassVar[Stops | None] = None
     """Scope of later requests that would fail too and are not sent: all, those to the endpoint, or none."""
     maybe_charged: bool = False
     """The provider may have charged the call although no answer came."""
@@ -42,6 +43,9 @@ class ProviderError(Exception):
     request: Any = None
     """The request that caused the error; set only if the error stops other requests."""
 
+    def __init_subclass__(cls, code: str | None = None, stops: Stops | None = None) -> None:
+        cls.code, cls.stops = code or cls.code, stops or cls.stops
+
     def __init__(self, detail: str, code: str | None = None, status: int | None = None) -> None:
         super().__init__(detail, code, status)
         self.detail = detail
@@ -52,34 +56,24 @@ class ProviderError(Exception):
         return f"{self.detail} ({self.code}{f', HTTP {self.status}' if self.status else ''})"
 
 
-class NoAnswer(ProviderError):
+class NoAnswer(ProviderError, code="no_answer"):
     """The provider has no data about the token: a fact, which never fails a run."""
 
-    code = "no_answer"
 
-
-class UnsupportedToken(NoAnswer):
+class UnsupportedToken(NoAnswer, code="unsupported_token"):
     """The provider cannot make a map of the token."""
 
-    code = "unsupported_token"
 
-
-class NoHolders(NoAnswer):
+class NoHolders(NoAnswer, code="no_holders"):
     """The token has no holders at the requested instant."""
 
-    code = "no_holders"
 
-
-class UnknownToken(NoAnswer):
+class UnknownToken(NoAnswer, code="unknown_token"):
     """The provider does not know the token."""
 
-    code = "unknown_token"
 
-
-class MalformedAnswer(ProviderError):
+class MalformedAnswer(ProviderError, code="malformed_answer"):
     """A paid answer that cannot be decoded. ``digest`` is its name in the archive; None if it is not archived."""
-
-    code = "malformed_answer"
 
     def __init__(self, reason: str, answer_hash: str, digest: str | None = None) -> None:
         archive_hint = f"; the archive keeps it, and {PAY_AGAIN}" if digest else ""
@@ -96,28 +90,21 @@ class TransientError(ProviderError):
     retry_after: float | None = None
 
 
-class RateLimited(TransientError):
+class RateLimited(TransientError, code="rate_limited"):
     """HTTP 429: too many calls a minute. With the code ``limit_reached``, used-up credits may be the reason instead."""
 
-    code = "rate_limited"
 
-
-class Unavailable(TransientError):
+class Unavailable(TransientError, code="unavailable"):
     """The provider failed, is overloaded or took too long: mostly HTTP 5xx."""
 
-    code = "unavailable"
 
-
-class Unreachable(TransientError):
+class Unreachable(TransientError, code="unreachable"):
     """No answer came. ``maybe_charged`` is False if the request was never sent."""
 
-    code = "unreachable"
 
+class BrokenAnswer(Unreachable, code="broken_answer"):
+    """An answer began and did not arrive in full, or its body is no answer of the API and no header names a charge."""
 
-class BrokenAnswer(Unreachable):
-    """An answer began and did not arrive in full, or its body is no answer of the API and its headers name no charge."""
-
-    code = "broken_answer"
     maybe_charged = True
 
 
@@ -125,87 +112,52 @@ class PermanentError(ProviderError):
     """A retry of the request cannot succeed until someone changes a setting, the key or the plan."""
 
 
-class InvalidRequest(PermanentError):
+class InvalidRequest(PermanentError, code="invalid_request"):
     """The provider rejects this request, or answers with a status that the contract does not have."""
 
-    code = "invalid_request"
 
-
-class Forbidden(PermanentError):
+class Forbidden(PermanentError, code="forbidden", stops="endpoint"):
     """The provider, or a firewall in front of it, refuses access to the endpoint."""
 
-    code = "forbidden"
-    stops = "endpoint"
 
-
-class PlanRequired(PermanentError):
+class PlanRequired(PermanentError, code="plan_required", stops="endpoint"):
     """The key's plan does not include the endpoint."""
 
-    code = "plan_required"
-    stops = "endpoint"
 
-
-class RemovedEndpoint(PermanentError):
+class RemovedEndpoint(PermanentError, code="removed", stops="endpoint"):
     """The endpoint was removed; the detail names its replacement."""
 
-    code = "removed"
-    stops = "endpoint"
 
-
-class InvalidKey(PermanentError):
+class InvalidKey(PermanentError, code="invalid_key", stops="provider"):
     """The API key is missing, unknown or revoked."""
 
-    code = "invalid_key"
-    stops = "provider"
 
-
-class CreditsExhausted(PermanentError):
+class CreditsExhausted(PermanentError, code="credits_exhausted", stops="provider"):
     """The month's credits are used up."""
 
-    code = "credits_exhausted"
-    stops = "provider"
 
-
-class Redirected(PermanentError):
+class Redirected(PermanentError, code="redirected", stops="provider"):
     """The provider answers with a redirect, which is not followed, because that would send the key to its target."""
 
-    code = "redirected"
-    stops = "provider"
 
-
-class RateLimitPersists(PermanentError):
+class RateLimitPersists(PermanentError, code="rate_limited", stops="provider"):
     """The provider refused every call for two periods of the rate limit (``provider.rate_window_seconds``)."""
 
-    code = "rate_limited"
-    stops = "provider"
 
-
-class AnswersBreak(PermanentError):
+class AnswersBreak(PermanentError, code="answers_break", stops="provider"):
     """Several answers in a row could not be used for the same reason, and each may have been charged."""
 
-    code = "answers_break"
-    stops = "provider"
 
-
-class Cancelled(PermanentError):
+class Cancelled(PermanentError, code="cancelled", stops="provider"):
     """The run was cancelled; the call was not made."""
 
-    code = "cancelled"
-    stops = "provider"
 
-
-class AnswerNotKept(PermanentError):
+class AnswerNotKept(PermanentError, code="answer_not_kept", stops="provider"):
     """A paid answer could not be written to the archive. No more requests are sent: their answers would be lost."""
 
-    code = "answer_not_kept"
-    stops = "provider"
 
-
-class BudgetExceeded(PermanentError):
+class BudgetExceeded(PermanentError, code="budget_exceeded", stops="provider"):
     """The call was not made, because it would exceed a ceiling of the settings. Amounts are hundredths of a credit."""
-
-    code = "budget_exceeded"
-    stops = "provider"
 
     def __init__(self, ceiling: str, limit: int, spent: int, call_cost: int, way_out: str) -> None:
         super().__init__(

@@ -334,6 +334,10 @@ class Provider:
                 credits_text(request.cost),
             )
 
+    def redacted(self, text: str) -> str:
+        """Return the text with ``***`` for the API key."""
+        return self._client.key.redacted(text)
+
     @property
     def is_cancelled(self) -> bool:
         """True after ``cancel`` was called."""

@@ -27,22 +27,16 @@ _READ_BYTES: Final = 1 << 20
 """Number of bytes of an error answer that are read."""
 _LONGEST_PAGE: Final = 20_000
 _PAGE: Final = "a web page, "
+_KINDS: Final[tuple[type[ProviderError], ...]] = (
+    *(errors.NoHolders, errors.UnknownToken, errors.UnsupportedToken, errors.InvalidKey, errors.PlanRequired),
+    *(errors.RemovedEndpoint, errors.CreditsExhausted, errors.RateLimited, errors.Forbidden, errors.Redirected),
+    errors.Unavailable,
+)
 _BY_CODE: Final[Mapping[str, type[ProviderError]]] = {
-    "unsupported_token": errors.UnsupportedToken,
+    **{kind.code: kind for kind in _KINDS},
+    **dict.fromkeys(("too_slow", "internal_error"), errors.Unavailable),
     "missing_key": errors.InvalidKey,
-    "invalid_key": errors.InvalidKey,
-    "plan_required": errors.PlanRequired,
-    "no_holders": errors.NoHolders,
-    "unknown_token": errors.UnknownToken,
-    "too_slow": errors.Unavailable,
-    "removed": errors.RemovedEndpoint,
-    "credits_exhausted": errors.CreditsExhausted,
-    "rate_limited": errors.RateLimited,
     "limit_reached": errors.RateLimited,
-    "forbidden": errors.Forbidden,
-    "redirected": errors.Redirected,
-    "internal_error": errors.Unavailable,
-    "unavailable": errors.Unavailable,
 }
 """Exceptions by error code; ``InvalidRequest`` for any other code."""
 _BY_STATUS: Final = {408: "unavailable", 425: "unavailable"} | dict.fromkeys((301, 302, 303, 307, 308), "redirected")

@@ -13,10 +13,10 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Final, Literal, Self, cast, get_args
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, text, update
@@ -38,6 +38,8 @@ from holderlake.core.storage.owners import Owner
 from holderlake.core.storage.state import Row, StateConnection, Where, inserted, open_state, put, unix_now
 
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
+_NO_ORDER: Final = SimpleNamespace(newest=0, closed=0, alone=0, period=None)
+"""Row of ``statements.BALANCE_ORDER`` before the first call."""
 _LATE_ANSWERS: Final = 512
 """Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
 _PROVEN: Final = ("reset", *get_args(NotAnswer))
@@ -63,9 +65,9 @@ _GROUPS: Final[dict[str, ColumnElement[Any]]] = {
 class CreditLedger:
     """The ledger in a SQLite file or in PostgreSQL, for any number of threads, processes and, with PostgreSQL, hosts.
 
-    Ceilings are in hundredths of a credit, None for no ceiling. ``renewal_day``: the day of the month on which the
-    provider renews the allowance; the last day in shorter months. ``now`` returns the time (naive UTC); by default the
-    rate limit uses the clock of the database's server instead. Every method raises ``DatabaseError``.
+    Ceilings are None for no ceiling. ``renewal_day``: the day of the month on which the provider renews the allowance;
+    the last day in shorter months. ``now`` returns the time (naive UTC); by default the rate limit uses the clock of
+    the database's server instead. Every method raises ``DatabaseError``.
     """
 
     def __init__(
@@ -165,22 +167,14 @@ class CreditLedger:
     def _apply(
         self, db: StateConnection, operations: Sequence[Operation]
     ) -> list[Reservation | Claimed | Exception | None]:
-        closing = {
-            place: operation for place, operation in enumerate(operations) if isinstance(operation, Settle | Release)
-        }
-        reserving = {place: operation for place, operation in enumerate(operations) if isinstance(operation, Reserve)}
-        broken_entries = [
-            {"entry": operation.entry, "problem": operation.problem}
-            for operation in operations
-            if isinstance(operation, entries.MarkBroken)
-        ]
-        pause = max(
-            (operation.seconds for operation in operations if isinstance(operation, entries.Pause)), default=0.0
-        )
+        closing = {place: each for place, each in enumerate(operations) if isinstance(each, Settle | Release)}
+        reserving = {place: each for place, each in enumerate(operations) if isinstance(each, Reserve)}
+        broken = [asdict(each) for each in operations if isinstance(each, entries.MarkBroken)]
+        pause = max((each.seconds for each in operations if isinstance(each, entries.Pause)), default=0.0)
         results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
-        if broken_entries:
-            db.execute(_MARK_BROKEN, broken_entries)
-        if closing or broken_entries:
+        if broken:
+            db.execute(_MARK_BROKEN, broken)
+        if closing or broken:
             for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                 results[place] = error
         if pause:
@@ -197,31 +191,19 @@ class CreditLedger:
         closed: list[Row] = []
         balances: list[tuple[int, int]] = []
         for operation in closing:
-            if operation.entry not in still:
-                errors.append(
-                    ValueError(f"ledger entry {operation.entry} is not reserved: it does not exist or is closed")
-                )
+            errors.append(_fault(operation, still))
+            if errors[-1] is not None:
                 continue
-            if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
-                errors.append(
-                    ValueError(
-                        f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}"
-                    )
-                )
-                continue
-            errors.append(None)
             still.remove(operation.entry)
-            if isinstance(operation, Release):
-                closed.append({"entry": operation.entry, "state": "released", "cost": 0, "problem": None})
-            else:
-                charged = {"cost": operation.cost, "problem": operation.problem}
-                closed.append({"entry": operation.entry, "state": "settled", **charged})
-                if operation.credits_remaining is not None and abs(operation.credits_remaining) <= MOST_CREDITS:
-                    balances.append((operation.credits_remaining, operation.entry))
+            is_settled = isinstance(operation, Settle)
+            settle = operation if isinstance(operation, Settle) else Settle(operation.entry, 0)
+            state = {"state": "settled" if is_settled else "released", "cost": settle.cost, "problem": settle.problem}
+            closed.append({"entry": settle.entry} | state)
+            if settle.credits_remaining is not None and abs(settle.credits_remaining) <= MOST_CREDITS:
+                balances.append((settle.credits_remaining, settle.entry))
         if closed:
             db.execute(_CLOSE, closed)
-        stored_order = db.execute(select(statements.BALANCE_ORDER)).first()
-        order = BalanceOrder(*stored_order[1:]) if stored_order else BalanceOrder()
+        order = db.execute(select(statements.BALANCE_ORDER)).first() or _NO_ORDER
         newest = db.scalar(_NEWEST) or 0
         put(db, statements.BALANCE_ORDER, {"closed": newest})
         if balances:
@@ -246,9 +228,7 @@ class CreditLedger:
 
         self._db.run(use)
 
-    def _note_balance(
-        self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: BalanceOrder
-    ) -> None:
+    def _note_balance(self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: Any) -> None:
         """Store the balance in the answer of the call ``entry``, unless a later balance is stored.
 
         ``newest`` is the newest call. A call that was reserved after the stored balance came is later for certain. Of
@@ -270,7 +250,7 @@ class CreditLedger:
             self._note_exact_balance(db, credits_remaining, entry, start, order)
 
     def _note_exact_balance(
-        self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: BalanceOrder
+        self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: Any
     ) -> None:
         """Store the balance of a call that was the only open one, so that it has the charges of all earlier calls.
 
@@ -279,11 +259,9 @@ class CreditLedger:
         """
         reserved = _sum(db, _ENTRY.cost, IS_RESERVED, _ENTRY.day >= start)
         settled = _cost_since(db, start) - reserved
-        if order.period == start and order.credits is not None and order.settled is not None:
-            is_explained = order.credits - credits_remaining == settled - order.settled
-            if is_explained:
-                proven = IS_RESERVED, _ENTRY.problem.in_(_PROVEN), _ENTRY.id > order.alone, _ENTRY.id < entry
-                db.execute(update(ENTRIES).where(*proven).values(state="released", cost=0))
+        if order.period == start and order.credits - credits_remaining == settled - order.settled:
+            proven = IS_RESERVED, _ENTRY.problem.in_(_PROVEN), _ENTRY.id > order.alone, _ENTRY.id < entry
+            db.execute(update(ENTRIES).where(*proven).values(state="released", cost=0))
         alone = {"alone": entry, "period": start, "credits": credits_remaining, "settled": settled}
         put(db, statements.BALANCE_ORDER, alone)
 
@@ -415,7 +393,7 @@ class CreditLedger:
     def totals_by_day(self) -> dict[str, tuple[int, int]]:
         """Return two totals of each day (YYYY-MM-DD): hundredths of a credit, settled or reserved, and open calls."""
         calls = self._db.rows(select(_ENTRY.day, func.count()).where(IS_RESERVED).group_by(_ENTRY.day))
-        open_calls = {day: count for day, count in calls}
+        open_calls = dict(calls)
         return {day: (cost, open_calls.get(day, 0)) for day, cost in self._db.rows(select(DAYS))}
 
     def newest(self) -> int:
@@ -423,7 +401,7 @@ class CreditLedger:
         return int(self._db.rows(_NEWEST)[0][0])
 
     def spending(self, day: str) -> list[tuple[Any, ...]]:
-        """Return the calls of a day (YYYY-MM-DD), summed by run, endpoint and subject, as ``statements.SPENDING`` selects them."""
+        """Return the calls of a day (YYYY-MM-DD) as rows of ``statements.SPENDING``."""
         return self._db.rows(statements.SPENDING.where(_ENTRY.day == day))
 
     def problems(self) -> list[entries.Problem]:
@@ -471,21 +449,13 @@ class CreditLedger:
         return _day_of_month(today.year, today.month - 1, self._renewal_day), this_renewal
 
 
-@dataclass(frozen=True)
-class BalanceOrder:
-    """Numbers of entries that say which of two balances is later, and the last exact balance.
-
-    ``newest`` and ``closed`` are the newest entry when the last balance came and when the last call was closed.
-    ``alone`` is the last call that was the only open one; ``credits`` is its balance, ``settled`` the sum settled by
-    then in the period that began on ``period``.
-    """
-
-    newest: int = 0
-    closed: int = 0
-    alone: int = 0
-    period: str | None = None
-    credits: int | None = None
-    settled: int | None = None
+def _fault(operation: Settle | Release, reserved: Collection[int]) -> ValueError | None:
+    """Return the error of an operation that cannot close its entry; None if it can."""
+    if operation.entry not in reserved:
+        return ValueError(f"ledger entry {operation.entry} is not reserved: it does not exist or is closed")
+    if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
+        return ValueError(f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}")
+    return None
 
 
 def _row(run_id: str, endpoint: str, subject: str | None, day: date, cost: int) -> dict[str, Any]:
