@@ -19,20 +19,10 @@ import msgspec
 from msgspec import Raw
 from pydantic import BaseModel
 
+from holderlake.core.contract import models
 from holderlake.core.contract.chains import normalise_address
 from holderlake.core.contract.exact_json import MalformedAnswer
 from holderlake.core.contract.fields import AnswerField, fields_of
-from holderlake.core.contract.models import (
-    GROUPED_TRANSFER,
-    GroupedTransfer,
-    GroupedTransferData,
-    Map,
-    Scores,
-    TokenKey,
-    current_map_shape,
-    current_token_key,
-    score_name,
-)
 from holderlake.core.contract.times import from_unix
 from holderlake.core.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
 from holderlake.core.decoding.structs import NULL, RAW_KINDS, UnknownTransfer, empty, stored_fields, struct_of
@@ -123,7 +113,7 @@ def _current_map(plain: dict[str, Any]) -> dict[str, Any]:
         return plain
     if not isinstance(metadata.get("identified_supply"), dict):
         plain = plain | {"metadata": {name: item for name, item in metadata.items() if name != "identified_supply"}}
-    return current_map_shape(plain)
+    return models.current_map_shape(plain)
 
 
 class _Reading:
@@ -145,7 +135,7 @@ class _Reading:
                 note = self.notes[0]
                 raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {note.path}: {note.reason}")
             return rows
-        plain = _current_map(plain) if shape is Map else plain
+        plain = _current_map(plain) if shape is models.Map else plain
         if not any(isinstance(plain.get(field.name), dict | list) for field in fields_of(shape)):
             raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
         return self.struct(shape, plain, "$")
@@ -182,16 +172,18 @@ class _Reading:
             return self.value("address", item, path, is_essential=True)
         if not isinstance(item, dict):
             raise _NoRow(path, str(_Unfit("an object", item)))
-        if model is GroupedTransfer and item.get("rel_type") not in (None, GROUPED_TRANSFER):
+        if model is models.GroupedTransfer and item.get("rel_type") not in (None, models.GROUPED_TRANSFER):
             return self._unknown_transfer(item, path)
         return self.struct(model, item, path)
 
     def _unknown_transfer(self, item: Mapping[str, Any], path: str) -> UnknownTransfer:
         ends = {name: item.get(name) for name in ("from_address", "to_address")}
-        transfer = self.struct(GroupedTransfer, ends, path)
+        transfer = self.struct(models.GroupedTransfer, ends, path)
         rel_type = self.value("address", item["rel_type"], f"{path}.rel_type", is_essential=True)
         data = _ENCODER.encode(_cleaned(item.get("data"))).decode()
-        return UnknownTransfer(transfer.from_address, transfer.to_address, empty(GroupedTransferData), rel_type, data)
+        return UnknownTransfer(
+            transfer.from_address, transfer.to_address, empty(models.GroupedTransferData), rel_type, data
+        )
 
     def struct(self, model: type[BaseModel], plain: Mapping[str, Any], path: str) -> Any:
         """Return a JSON object as a struct. Raises ``_NoRow`` if an essential field of the object cannot be read."""
@@ -220,7 +212,7 @@ class _Reading:
         if value is not None and not isinstance(value, dict):
             self.note(UNREADABLE_VALUE, path, str(_Unfit("an object", value)))
             value = None
-        value = current_token_key(value) if model is TokenKey else value
+        value = models.current_token_key(value) if model is models.TokenKey else value
         return self.struct(model, value or {}, path) if is_essential or value is not None else None
 
     def value(self, kind: str, value: Any, path: str, is_essential: bool = False) -> Any:
@@ -228,7 +220,7 @@ class _Reading:
         try:
             if kind == "scores":
                 return self._scores(value, path)
-            value = current_token_key(value, self._chain) if kind == "link token" else value
+            value = models.current_token_key(value, self._chain) if kind == "link token" else value
             result = (_identity if kind == "text" and is_essential else _READERS[kind])(value)
         except _Unfit as error:
             if is_essential and kind != "link token":
@@ -247,8 +239,8 @@ class _Reading:
                 self.note(UNREADABLE_VALUE, path, str(_Unfit("an object", value)))
             value = {}
         scores: dict[str, Any] = {}
-        kinds = {field.name: field.kind for field in fields_of(Scores) if field.name != "service_score"}
-        kinds[score_name(value) or ""] = "figure"
+        kinds = {field.name: field.kind for field in fields_of(models.Scores) if field.name != "service_score"}
+        kinds[models.score_name(value) or ""] = "figure"
         for name, score in _cleaned(value).items():
             kind = None if score is None else kinds.get(name)
             scores[name] = score if kind is None else self.value(kind, score, f"{path}.{name}")

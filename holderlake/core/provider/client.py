@@ -24,18 +24,11 @@ from holderlake.core.contract.prices import CREDIT, parse_credits
 from holderlake.core.contract.requests import Request
 from holderlake.core.contract.times import utc_now
 from holderlake.core.http import HttpClient, HttpError, HttpResponse
+from holderlake.core.provider import errors
 from holderlake.core.provider.api_key import ApiKey
 from holderlake.core.provider.attempts import Attempts, CallOptions
 from holderlake.core.provider.broken_answers import error_of_body, not_answer_in
-from holderlake.core.provider.errors import (
-    BrokenAnswer,
-    MalformedAnswer,
-    NotAnswer,
-    ProviderError,
-    TransientError,
-    Unreachable,
-    plain,
-)
+from holderlake.core.provider.errors import NotAnswer, ProviderError, plain
 from holderlake.core.provider.ledger.entries import MOST_CREDITS
 from holderlake.core.provider.limiter import Limiter
 from holderlake.core.provider.refusals import error_of
@@ -79,7 +72,7 @@ class Response:
         except (exact_json.MalformedAnswer, RecursionError, ArithmeticError) as error:
             # Very deep nesting and huge exponents are errors of the answer too.
             reason = plain(str(error) or type(error).__name__)
-        raise MalformedAnswer(reason, hashlib.sha256(self.raw).hexdigest(), self.digest or None)
+        raise errors.MalformedAnswer(reason, hashlib.sha256(self.raw).hexdigest(), self.digest or None)
 
 
 class ProviderClient:
@@ -149,7 +142,7 @@ class ProviderClient:
             try:
                 async with self.limiter.slot():
                     return await self.exchange(request)
-            except TransientError as error:
+            except errors.TransientError as error:
                 await attempts.wait(error)
 
     def attempts(self) -> Attempts:
@@ -183,7 +176,7 @@ class ProviderClient:
     async def exchange(self, request: Request) -> Response:
         """Send a request once, without waiting or retrying, and return its 2xx answer. Raises ``ProviderError``."""
         if self._http is None:
-            raise Unreachable(self._described("cannot be reached", "the client is closed"))
+            raise errors.Unreachable(self._described("cannot be reached", "the client is closed"))
         query = urlencode(request.query, quote_via=quote)
         url = f"{self.base_url}{request.path}{'?' if query else ''}{query}"
         content = None if request.body is None else exact_json.encode(request.body)
@@ -201,16 +194,16 @@ class ProviderClient:
         """Return the exception for a call that got no complete answer."""
         reason = f"{error}{_SETTING_OF.get(error.cause, '')}"
         if error.cause == "unsent":
-            return Unreachable(self._described("cannot be reached", reason))
+            return errors.Unreachable(self._described("cannot be reached", reason))
         if error.response is None:
-            failure = Unreachable(self._described("gave no answer", reason))
+            failure = errors.Unreachable(self._described("gave no answer", reason))
             failure.maybe_charged = True
             failure.broken = "reset" if error.cause == "closed" else error.cause
             return failure
         response = self.key.redacted_response(error.response)
         if not 200 <= response.status < 300:  # the status of an error says enough without its body
             return error_of(response.status, b"", response.headers, request.endpoint)
-        failure = BrokenAnswer(self._described("gave no complete answer", reason), None, response.status)
+        failure = errors.BrokenAnswer(self._described("gave no complete answer", reason), None, response.status)
         failure.cost_billed, failure.credits_remaining, _ = _billed(request, response.headers)
         failure.broken = error.cause
         return failure

@@ -22,30 +22,12 @@ from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import Request, RulesRequest
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
+from holderlake.core.provider import errors
 from holderlake.core.provider.attempts import LONGEST_WAIT
 from holderlake.core.provider.broken_answers import BrokenStreak
 from holderlake.core.provider.client import ProviderClient, Response
-from holderlake.core.provider.errors import (
-    AnswerNotKept,
-    BudgetExceeded,
-    Cancelled,
-    PlanRequired,
-    ProviderError,
-    RateLimited,
-    TransientError,
-    Unreachable,
-)
-from holderlake.core.provider.ledger.entries import (
-    IMPLAUSIBLE,
-    Claimed,
-    MarkBroken,
-    Operation,
-    Pause,
-    Release,
-    Reservation,
-    Reserve,
-    Settle,
-)
+from holderlake.core.provider.errors import ProviderError
+from holderlake.core.provider.ledger import entries
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.provider.limiter import Slots
 from holderlake.core.provider.plan_limits import PlanLimits
@@ -97,10 +79,10 @@ class _Paid:
     """An answer to archive that is paid, or may be, and the operation that then closes its entry in the ledger."""
 
     answer: NewAnswer
-    settle: Settle | MarkBroken
+    settle: entries.Settle | entries.MarkBroken
 
 
-_WriteResult: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
+_WriteResult: TypeAlias = entries.Reservation | entries.Claimed | ArchivedAnswer | None
 """Result of an operation on the ledger, or the archived answer that was paid."""
 
 
@@ -141,7 +123,9 @@ class Provider:
         self._ledger = ledger
         self._archive = archive
         self._plan_limits = plan_limits
-        self._writes: Batches[Operation | _Paid, _WriteResult] = Batches(self._write, ThreadPoolExecutor(1, "ledger"))
+        self._writes: Batches[entries.Operation | _Paid, _WriteResult] = Batches(
+            self._write, ThreadPoolExecutor(1, "ledger")
+        )
         self._streak = BrokenStreak()
         self._has_warned = False
         self._stopped: dict[str, ProviderError] = {}
@@ -199,7 +183,7 @@ class Provider:
                         while (outcome := await self._call(fetch) or self._archived(fetch)) is None:
                             await asyncio.sleep(_LOOK_AGAIN)
                         return outcome
-                except TransientError as error:
+                except errors.TransientError as error:
                     await attempts.wait(error)
         except ProviderError as error:
             self._remember(fetch.request, error)
@@ -215,21 +199,21 @@ class Provider:
         if stop := self._stop_of(request):
             return stop
         reserving = self._writes.submit(
-            Reserve(
+            entries.Reserve(
                 *(self.run_id, request.endpoint, request.subject, self._cost(request)),
                 *(self._client.rate_per_minute, fetch.key),
             )
         )
         is_sent = False
         try:
-            reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
-            if isinstance(reserved, Claimed):
+            reserved = cast(entries.Reservation | entries.Claimed, await asyncio.shield(reserving))
+            if isinstance(reserved, entries.Claimed):
                 return None
             if not fetch.refresh and await self._archive.holds_now(fetch.key, fetch.since):  # since we looked last
                 return None
             await _wait_for_turn(reserved.wait)
             stop = self._stop_of(request)
-            if stop is not None and not isinstance(stop, BudgetExceeded):  # this call is within the budget
+            if stop is not None and not isinstance(stop, errors.BudgetExceeded):  # this call is within the budget
                 return stop
             is_sent = True
             return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
@@ -249,9 +233,11 @@ class Provider:
         self._note_answer(request, answer)
         cost = self._cost(request, answer.cost)
         credits_remaining = None if self._is_free else answer.credits_remaining
-        problem = IMPLAUSIBLE if answer.disbelieved else None
+        problem = entries.IMPLAUSIBLE if answer.disbelieved else None
         new_answer = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
-        archived_answer = await self._writes.submit(_Paid(new_answer, Settle(entry, cost, credits_remaining, problem)))
+        archived_answer = await self._writes.submit(
+            _Paid(new_answer, entries.Settle(entry, cost, credits_remaining, problem))
+        )
         self.counters.credits += cost
         return replace(answer, cost=cost, digest=fetch.key, sha256=cast(ArchivedAnswer, archived_answer).sha256)
 
@@ -267,52 +253,57 @@ class Provider:
         A body that is no answer is archived as evidence, under a name by which no fetch looks for it.
         """
         request = fetch.request
-        closing: Settle | MarkBroken | Release = Release(entry)
+        closing: entries.Settle | entries.MarkBroken | entries.Release = entries.Release(entry)
         if error.maybe_charged:
             how = error.broken or "closed"
             self.counters.broken += 1
             self._stop(self._streak.broke(how, request.cost))
-            closing = MarkBroken(entry, how)
+            closing = entries.MarkBroken(entry, how)
             if error.cost_billed is not None and not self._is_free:
                 self.counters.credits += error.cost_billed
-                closing = Settle(entry, error.cost_billed, error.credits_remaining, how)
+                closing = entries.Settle(entry, error.cost_billed, error.credits_remaining, how)
         elif error.status is not None:
             self._streak.intact()
-        if error.body and not isinstance(closing, Release):
+        if error.body and not isinstance(closing, entries.Release):
             as_of = f"{fetch.as_of} {NO_ANSWER}".strip()
             key = self._archive.key(self.provider_id, request, as_of)
             evidence = NewAnswer(key, request, error.body, utc_now(), self.provider_id, as_of)
             await self._writes.submit(_Paid(evidence, closing))
         else:
             await self._writes.submit(closing)
-        if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
-            await self._writes.submit(Pause(error.retry_after))  # for the other processes too
+        if isinstance(error, errors.RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
+            await self._writes.submit(entries.Pause(error.retry_after))  # for the other processes too
 
     async def _release(self, reserving: asyncio.Future[Any]) -> None:
         """Wait for the end of a reservation, then release its ledger entry, even if the caller was cancelled twice."""
         await asyncio.wait([reserving])
-        if reserving.exception() is None and isinstance(reserving.result(), Reservation):
-            await self._writes.submit(Release(reserving.result().entry))
+        if reserving.exception() is None and isinstance(reserving.result(), entries.Reservation):
+            await self._writes.submit(entries.Release(reserving.result().entry))
 
-    def _write(self, items: Sequence[Operation | _Paid]) -> list[_WriteResult | Exception]:
+    def _write(self, items: Sequence[entries.Operation | _Paid]) -> list[_WriteResult | Exception]:
         """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
-        results: list[_WriteResult | Exception] = [None] * len(items)
-        paid_answers = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
-        if paid_answers:
-            for place, archived_answer in zip(paid_answers, self._put([*paid_answers.values()]), strict=True):
-                results[place] = archived_answer
+        kept = iter(self._kept([item.answer for item in items if isinstance(item, _Paid)]))
+        results: list[_WriteResult | Exception] = [next(kept) if isinstance(item, _Paid) else None for item in items]
         places = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
-        operations = (items[place] for place in places)
-        outcomes = self._ledger.apply([item.settle if isinstance(item, _Paid) else item for item in operations])
-        for place, result in zip(places, outcomes, strict=True):
-            results[place] = results[place] if result is None else result
+        operations = [item.settle if isinstance(item, _Paid) else item for item in items]
+        outcomes = self._ledger.apply([operations[place] for place in places])
+        for place, outcome in zip(places, outcomes, strict=True):
+            results[place] = results[place] if outcome is None else outcome
         return results
 
-    def _put(self, answers: Sequence[NewAnswer]) -> Sequence[ArchivedAnswer | AnswerNotKept]:
+    def _kept(self, answers: Sequence[NewAnswer]) -> Sequence[ArchivedAnswer | errors.AnswerNotKept]:
+        """Archive paid answers, and return them; if the archive cannot be written, an error for each."""
         try:
-            return self._archive.put_all(answers)
+            return self._archive.put_all(answers) if answers else ()
         except OSError as error:
-            failures = [AnswerNotKept(_not_kept(answer, error)) for answer in answers]
+            failures = [
+                errors.AnswerNotKept(
+                    f"the paid answer to {answer.request.endpoint} {answer.request.subject or ''} as of "
+                    f"{answer.as_of or 'now'} ({credits_text(answer.request.cost)} credits) could not be written to "
+                    f"the archive: {error.strerror or error}; free some space, then repeat the run"
+                )
+                for answer in answers
+            ]
             for failure in failures:
                 _log.error("%s", failure)
             return failures
@@ -350,7 +341,7 @@ class Provider:
 
     def cancel(self) -> None:
         """Cancel the run: open calls finish, and no more requests are sent."""
-        self._stopped[""] = Cancelled("the run was cancelled; it keeps the partitions that it had committed")
+        self._stopped[""] = errors.Cancelled("the run was cancelled; it keeps the partitions that it had committed")
         self.cancelled.set()
 
     @property
@@ -373,9 +364,9 @@ class Provider:
 
     def _remember(self, request: Request, error: ProviderError) -> None:
         """Stop later requests that would fail too: after a permanent error, or if no attempt reached the provider."""
-        if isinstance(error, PlanRequired) and self._plan_limits is not None:
+        if isinstance(error, errors.PlanRequired) and self._plan_limits is not None:
             self._plan_limits.refused(request.endpoint, error.detail)
-        is_out_of_reach = type(error) is Unreachable and not error.maybe_charged
+        is_out_of_reach = type(error) is errors.Unreachable and not error.maybe_charged
         if error.stops == "provider" or is_out_of_reach:
             error.request = request
             self._stop(error)
@@ -393,22 +384,13 @@ class Provider:
 
 
 async def _wait_for_turn(seconds: float) -> None:
-    """Wait at least ``seconds``, until the event loop's clock shows a multiple of ``_TICK`` (a tenth of a second)."""
+    """Wait at least ``seconds``, until the event loop's clock shows a multiple of ``_TICK``."""
     now = asyncio.get_running_loop().time()
     await asyncio.sleep(math.ceil((now + seconds) / _TICK) * _TICK - now if seconds else 0)
 
 
-def _not_kept(answer: NewAnswer, error: OSError) -> str:
-    request = answer.request
-    return (
-        f"the paid answer to {request.endpoint} {request.subject or ''} as of {answer.as_of or 'now'} "
-        f"({credits_text(request.cost)} credits) could not be written to the archive: {error.strerror or error}; "
-        "free some space, then repeat the run"
-    )
-
-
 def rules_text(rules: Mapping[str, Any]) -> str:
-    """Return rules as JSON with sorted keys and without spaces, so that equal rules give the same text."""
+    """Return rules as JSON. Equal rules give the same text."""
     return json.dumps(rules, sort_keys=True, separators=(",", ":"))
 
 
