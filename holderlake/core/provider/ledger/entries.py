@@ -140,16 +140,6 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Restored:
-    """A call that the ledger lost, with its cost as computed from the archive."""
-
-    endpoint: str
-    subject: str | None
-    day: date
-    cost: int
-
-
-@dataclass(frozen=True)
 class Unsettled:
     """An entry that is still reserved: its call is open, or its outcome is unknown."""
 

@@ -17,9 +17,9 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
-from typing import Any, Final, Literal, Self, cast, get_args
+from typing import Any, Final, Literal, Self, TypeVar, cast, get_args
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, select, text, update
 
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded, NotAnswer
@@ -37,6 +37,7 @@ from holderlake.core.provider.ledger.statements import DAYS, ENTRIES, IS_RESERVE
 from holderlake.core.storage.owners import Owner
 from holderlake.core.storage.state import Row, StateConnection, Where, inserted, open_state, put, unix_now
 
+T = TypeVar("T")
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
 _NO_ORDER: Final = SimpleNamespace(newest=0, closed=0, alone=0, period=None)
 """Row of ``statements.BALANCE_ORDER`` before the first call."""
@@ -93,54 +94,9 @@ class CreditLedger:
     def __str__(self) -> str:
         return str(self._db)
 
-    def newest_day(self) -> str | None:
-        """Return the day (YYYY-MM-DD) of the newest entry; None in an empty ledger."""
-        ((day,),) = self._db.rows(select(func.max(_ENTRY.day)))
-        return None if day is None else str(day)
-
-    def restore(
-        self, run_id: str, calls: Sequence[entries.Restored], newest_day: str | None, *, once: bool = False
-    ) -> bool:
-        """Add lost calls as settled entries of the run ``run_id``. Return False if another process has added calls.
-
-        ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
-        changed since, or, with ``once``, if the run has calls already.
-        """
-        rows = [
-            _row(run_id, entry.endpoint, entry.subject, entry.day, entry.cost) | {"state": "settled"} for entry in calls
-        ]
-
-        def add(db: StateConnection) -> bool:
-            if not rows or db.scalar(select(func.max(_ENTRY.day))) != newest_day:
-                return False
-            if once and db.scalar(select(statements.RUNS.c.name).where(statements.RUNS.c.name == run_id)):
-                return False
-            inserted(db, ENTRIES, rows)
-            return True
-
-        return self._db.run(add)
-
-    def knows_home(self, name: str) -> bool:
-        """Return whether ``add_home`` has added the calls of the home ``name``."""
-        return bool(self._db.rows(select(statements.HOMES).where(statements.HOMES.c.name == name)))
-
-    def add_home(self, name: str, calls: Sequence[Row]) -> bool:
-        """Add all calls of another home and return True; return False if they were added before.
-
-        ``calls`` are rows of ``ENTRIES`` without ids and claims. The comparison of the ledger's charges with the
-        decrease of the provider's balance starts again.
-        """
-
-        def add(db: StateConnection) -> bool:
-            if db.scalar(select(statements.HOMES).where(statements.HOMES.c.name == name)):
-                return False
-            db.execute(insert(statements.HOMES), {"name": name})
-            inserted(db, ENTRIES, calls)
-            db.execute(delete(statements.FIRST_BALANCES))
-            db.execute(delete(statements.BALANCE_ORDER))
-            return True
-
-        return self._db.run(add)
+    def change(self, work: Callable[[StateConnection], T]) -> T:
+        """Run ``work`` in one transaction that may write to the tables of ``statements``, and return its result."""
+        return self._db.run(work)
 
     def close(self) -> None:
         """End the claims of this object and close the database; the ledger cannot be used afterwards."""
@@ -295,8 +251,11 @@ class CreditLedger:
 
     def _add(self, db: StateConnection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
         rows = [
-            _row(call.run_id, call.endpoint, call.subject, today, call.cost)
-            | {"state": "reserved", "answer": call.answer, "owner": self._owner.name if call.answer else None}
+            {
+                **{"run_id": call.run_id, "endpoint": call.endpoint, "subject": call.subject},
+                **{"day": today.isoformat(), "state": "reserved", "cost": call.cost, "expected": call.cost},
+                **{"answer": call.answer, "owner": self._owner.name if call.answer else None},
+            }
             for call in fitting
         ]
         waits = self._waits(db, [call.rate_per_minute for call in fitting])
@@ -456,12 +415,6 @@ def _fault(operation: Settle | Release, reserved: Collection[int]) -> ValueError
     if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
         return ValueError(f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}")
     return None
-
-
-def _row(run_id: str, endpoint: str, subject: str | None, day: date, cost: int) -> dict[str, Any]:
-    """Return the values of an entry that do not depend on its state."""
-    call = {"run_id": run_id, "endpoint": endpoint, "subject": subject, "day": day.isoformat()}
-    return call | {"cost": cost, "expected": cost}
 
 
 def _end_claims(db: StateConnection, owners: Collection[str]) -> None:
