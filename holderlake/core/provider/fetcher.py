@@ -51,12 +51,9 @@ _RULES_CHARACTERS: Final = 100_000
 
 @dataclass
 class Counters:
-    """Counts of a run: calls sent (retries included), hundredths of a credit charged, answers from the archive, and
-    broken answers that may have been charged."""
+    """Counts of a run: calls sent (retries included), and broken answers that may have been charged."""
 
     calls: int = 0
-    credits: int = 0
-    archive_hits: int = 0
     broken: int = 0
 
 
@@ -163,9 +160,7 @@ class Provider:
                 del self._flights[name]
         if isinstance(outcome, ProviderError):
             raise outcome.with_traceback(None)
-        response = outcome if is_first else replace(outcome, cost=0, from_archive=True)
-        self.counters.archive_hits += response.from_archive
-        return response
+        return outcome if is_first else replace(outcome, cost=0, from_archive=True)
 
     def _archived(self, fetch: _Fetch) -> Response | None:
         kept = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
@@ -238,7 +233,6 @@ class Provider:
         archived_answer = await self._writes.submit(
             _Paid(new_answer, entries.Settle(entry, cost, credits_remaining, problem))
         )
-        self.counters.credits += cost
         return replace(answer, cost=cost, digest=fetch.key, sha256=cast(ArchivedAnswer, archived_answer).sha256)
 
     def _cost(self, request: Request, billed: int | None = None) -> int:
@@ -260,7 +254,6 @@ class Provider:
             self._stop(self._streak.broke(how, request.cost))
             closing = entries.MarkBroken(entry, how)
             if error.cost_billed is not None and not self._is_free:
-                self.counters.credits += error.cost_billed
                 closing = entries.Settle(entry, error.cost_billed, error.credits_remaining, how)
         elif error.status is not None:
             self._streak.intact()

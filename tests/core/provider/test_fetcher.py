@@ -137,7 +137,7 @@ def test_an_answer_is_paid_once_and_then_read_from_the_archive(tmp_path: Path) -
         assert (again.answer, again.fetched_at, again.digest) == (paid.answer, paid.fetched_at, paid.digest)
         assert stage.books() == (2000, 0)
         assert stage.ledger.totals().credits_remaining == 97_500
-        assert stage.provider.counters == Counters(calls=1, credits=2000, archive_hits=1)
+        assert stage.provider.counters == Counters(calls=1)
 
     async def another_run(stage: Stage) -> None:
         assert (await stage.provider.fetch(a_map(), AS_OF)).from_archive
@@ -566,7 +566,6 @@ def test_identical_concurrent_fetches_make_one_call(tmp_path: Path) -> None:
         assert stage.calls == 1
         assert sum(one.cost for one in fetched) == MAP_BASE
         assert sum(not one.from_archive for one in fetched) == 1
-        assert stage.provider.counters == Counters(calls=1, credits=MAP_BASE, archive_hits=9)
         await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF, refresh=True) for _ in range(10)))
         assert stage.calls == 2
 
