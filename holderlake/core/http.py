@@ -55,10 +55,7 @@ _NEVER_SENT: Final = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
 )
-_LOGGERS: Final = (
-    "httpx",
-    *(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
-)
+_LOGGERS: Final = ("httpx", *(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")))
 _is_calling: ContextVar[bool] = ContextVar("is_calling", default=False)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _log = logging.getLogger(__name__)

@@ -364,9 +364,7 @@ def test_a_rate_limit_makes_other_calls_wait(tmp_path: Path, refusal: Step) -> N
 
 def test_a_persisting_rate_limit_is_reported(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
-        with failing(
-            errors.RateLimitPersists,
-        ) as caught:
+        with failing(errors.RateLimitPersists) as caught:
             await stage.provider.fetch(a_map(), AS_OF)
         assert "10000 per 1 minute" in str(caught.value)
         assert "not used-up credits" in str(caught.value)

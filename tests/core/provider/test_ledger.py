@@ -171,11 +171,7 @@ def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
 @pytest.mark.later(integration=1)
 @given(
     steps=st.lists(
-        st.tuples(
-            st.sampled_from(["reserve", "settle", "release", "next day"]),
-            st.integers(0, 60),
-            st.integers(0, 5),
-        ),
+        st.tuples(st.sampled_from(["reserve", "settle", "release", "next day"]), st.integers(0, 60), st.integers(0, 5)),
         max_size=40,
     )
 )
@@ -376,14 +372,8 @@ def test_reports_group_by_endpoint_day_run_and_token(where: Where) -> None:
         clock.now = datetime(2026, 11, 20)
         ledger.settle(ledger.reserve("two", "chains", None, 1), 1)
         ledger.reserve("two", "map", "eth/0xbb", 5000)
-        assert ledger.report("endpoint") == [
-            ReportRow("map", 2, 2500, 5000, 1),
-            ReportRow("chains", 1, 1, 0, 0),
-        ]
-        assert ledger.report("day") == [
-            ReportRow("2026-11-19", 1, 2500, 0, 1),
-            ReportRow("2026-11-20", 2, 1, 5000, 0),
-        ]
+        assert ledger.report("endpoint") == [ReportRow("map", 2, 2500, 5000, 1), ReportRow("chains", 1, 1, 0, 0)]
+        assert ledger.report("day") == [ReportRow("2026-11-19", 1, 2500, 0, 1), ReportRow("2026-11-20", 2, 1, 5000, 0)]
         assert [row.name for row in ledger.report("run")] == ["two", "one"]
         assert [row.name for row in ledger.report("token")] == ["eth/0xbb", "eth/0xaa", ""]
         assert [row.name for row in ledger.report("day", since=date(2026, 11, 20))] == ["2026-11-20"]

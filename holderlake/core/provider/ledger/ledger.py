@@ -337,11 +337,7 @@ class CreditLedger:
         name = _GROUPS[by].label("name")
         rows = self._db.rows(
             select(
-                name,
-                func.count() - count_of("released"),
-                cost_of("settled"),
-                cost_of("reserved"),
-                count_of("released"),
+                name, func.count() - count_of("released"), cost_of("settled"), cost_of("reserved"), count_of("released")
             )
             .where(_ENTRY.day >= (since.isoformat() if since else ""))
             .group_by(name)
