@@ -60,14 +60,12 @@ class Attempts:
     async def wait(self, error: TransientError) -> None:
         """Wait until the next attempt after ``error``; raise the request's error if there is none."""
         self._limiter.failed()
+        jitter = random.uniform(0, self._first_wait)  # noqa: S311 - spreads the load, no secret
         if isinstance(error, RateLimited):
-            seconds = self._after_refusal(error, asyncio.get_running_loop().time())
-        else:
-            seconds = self._after_failure(error)
-        seconds += random.uniform(0, self._first_wait)  # noqa: S311 - spreads the load, no secret
-        if isinstance(error, RateLimited):
+            seconds = self._after_refusal(error, asyncio.get_running_loop().time()) + jitter
             self._limiter.pause(seconds)  # earlier calls would be refused as well
         else:
+            seconds = self._after_failure(error) + jitter
             _log.info("attempt %d failed (%s); trying again in %.1f s", self._failures, type(error).__name__, seconds)
         await asyncio.sleep(seconds)
 
