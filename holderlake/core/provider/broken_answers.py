@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, get_origin
 
@@ -20,7 +21,6 @@ from holderlake.core.provider.errors import (
     NotAnswer,
     RateLimited,
     TransientError,
-    plain,
 )
 from holderlake.core.provider.refusals import is_rate_limit, seconds_until_reset
 
@@ -112,13 +112,13 @@ def not_answer_in(raw: bytes, request: Request) -> NotAnswer | None:
     return "limited" if is_rate_limit(raw) else "error"
 
 
-def error_of_body(kind: NotAnswer, response: HttpResponse, subject: str) -> TransientError:
+def error_of_body(kind: NotAnswer, response: HttpResponse, described: Callable[[str, str], str]) -> TransientError:
     """Return the exception for a response with a status of success whose body is no answer, without a charge.
 
-    ``subject`` is the beginning of its text. A text about the rate limit slows the calls, as HTTP 429 does.
+    ``described(subject, reason)`` returns its text. A text about the rate limit slows the calls, as HTTP 429 does.
     """
-    start = plain(response.content[:1_000].decode("utf-8", "replace"))[:60]
-    detail = f"{subject}: {_NOT_ANSWERS[kind]}: {start!r}"
+    start = response.content[:1_000].decode("utf-8", "replace")
+    detail = described("gave no answer", f"{_NOT_ANSWERS[kind]}: {start[:60]!r}")
     error: TransientError = BrokenAnswer(detail, None, response.status)
     if kind == "limited":
         error = RateLimited(detail, None, response.status)

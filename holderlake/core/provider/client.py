@@ -215,7 +215,7 @@ class ProviderClient:
         cost, remaining, disbelieved = _billed(request, response.headers)
         garbage = not_answer_in(response.content, request)
         if garbage is not None and not cost:
-            error = error_of_body(garbage, response, f"{self.base_url} gave no answer")
+            error = error_of_body(garbage, response, self._described)
             error.cost_billed, error.credits_remaining = cost, remaining
             raise error
         self.limiter.answered_at = asyncio.get_running_loop().time()
