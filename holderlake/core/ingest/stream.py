@@ -51,6 +51,7 @@ class Partition:
 class Stream:
     """A family of tables that are fetched and committed together, and the functions that do so.
 
+    ``name``: name of the family. ``contract.tables`` declares its tables.
     ``by``: kind of the subjects (chain, token, address_set or address).
     ``source``: sentence about the endpoint of the tables, for people.
     ``historic``: whether the endpoint answers as of a past instant. If not, one answer a day is used for all past
@@ -58,7 +59,9 @@ class Stream:
     ``batch``: most subjects that are requested together.
     ``subjects(workspace, partition)``: all subjects of a partition.
     ``requests(settings, partition, subjects, refresh)``: requests for subjects that are requested together.
+    ``decode(answers, chain, subjects, as_of)``: rows of the answers.
     ``contains(tables, subject)``: whether the rows include the subject. If not, the subject failed.
+    ``endpoint``: name of the endpoint of the requests. The key's plan must include it.
     ``together``: whether each subject has its own answer, and ``decode`` takes many answers at once.
     ``inputs``: tables of other streams that it reads, or that its plots read.
     ``options``: names of its request options. The section of the settings with the stream's name has their values.

@@ -73,7 +73,10 @@ class UnknownToken(NoAnswer, code="unknown_token"):
 
 
 class MalformedAnswer(ProviderError, code="malformed_answer"):
-    """A paid answer that cannot be decoded. ``digest`` is its name in the archive; None if it is not archived."""
+    """A paid answer that cannot be decoded. ``answer_hash`` is the SHA-256 of its bytes.
+
+    ``digest`` is its name in the archive; None if it is not archived.
+    """
 
     def __init__(self, reason: str, answer_hash: str, digest: str | None = None) -> None:
         archive_hint = f"; the archive keeps it, and {PAY_AGAIN}" if digest else ""
