@@ -19,8 +19,8 @@ from holderlake.parts import PARTS
 
 if TYPE_CHECKING:
     from holderlake import errors
-    from holderlake.presentation.client import Client
     from holderlake.core.settings import Settings
+    from holderlake.presentation.client import Client
     from holderlake.presentation.dataframes import open_lake, open_warehouse
 
 __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]

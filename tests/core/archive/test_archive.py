@@ -428,6 +428,20 @@ def test_a_damaged_index_is_made_again_from_the_segments(tmp_path: Path, kind: s
     assert reopened.size().answers == len(answers)
 
 
+@pytest.mark.parametrize("place", ["schema", "value"])
+def test_an_index_with_text_that_is_not_unicode_is_made_again(tmp_path: Path, place: str) -> None:
+    archive = AnswerArchive(tmp_path)
+    answer = kept(archive, b"[1]")
+    wanted = b"fetched_at TEXT" if place == "schema" else answer.sha256.encode()
+    del archive
+    gc.collect()  # closes the index
+    index = tmp_path / "index.sqlite"
+    stored = index.read_bytes()
+    assert wanted in stored
+    index.write_bytes(stored.replace(wanted, wanted[:3] + b"\xed" + wanted[4:]))
+    assert AnswerArchive(tmp_path).get(answer.digest) == answer
+
+
 def test_keys_of_many_paths_equal_those_of_single_requests(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     requests = [MapRequest(chain="eth", token_address=f"0x{number:040x}") for number in range(3)]
