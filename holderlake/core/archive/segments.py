@@ -170,26 +170,25 @@ class Segments:
 
     def find(self, name: str) -> Place | None:
         """Return the location of the current piece of a name; None if there is none."""
-        places = self._select(sa.select(_PIECES).where(_PIECE.name == name, _IS_CURRENT))
+        places = _as_places(self._rows(sa.select(_PIECES).where(_PIECE.name == name, _IS_CURRENT)))
         return places[0] if places else None
 
     def current(self, names: Sequence[str], since: str = "") -> set[str]:
         """Return those of the names that have a current piece, fetched at or after ``since`` (ISO 8601 text, UTC)."""
-        if not self._exists():
-            return set()
         parts = (names[start : start + _NAMES_AT_ONCE] for start in range(0, len(names), _NAMES_AT_ONCE))
         return {name for part in parts for (name,) in self._rows(_CURRENT, {"names": json.dumps(part), "since": since})}
 
     def all_of(self, name: str) -> list[Place]:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
-        return self._select(sa.select(_PIECES).where(_PIECE.name == name).order_by(_PIECE.superseded, _PIECE.id.desc()))
+        pieces = sa.select(_PIECES).where(_PIECE.name == name)
+        return _as_places(self._rows(pieces.order_by(_PIECE.superseded, _PIECE.id.desc())))
 
     def places(self) -> Iterator[Place]:
         """Yield the locations of all pieces: first the current ones, sorted by name, then the superseded ones.
 
         The index is read in batches of ten thousand locations, so memory does not grow with the archive.
         """
-        for superseded in (0, 1) if self._exists() else ():
+        for superseded in (0, 1):
             pages = sa.select(_PIECES).where(sa.text(f"superseded = {superseded}")).order_by(_PIECE.name, _PIECE.id)
             last_place = ("", 0)
             while page := self._rows(pages.where(sa.tuple_(_PIECE.name, _PIECE.id) > last_place).limit(_NAMES_AT_ONCE)):
@@ -198,22 +197,17 @@ class Segments:
 
     def sizes(self) -> tuple[int, int]:
         """Return the number of current pieces, and their compressed bytes."""
-        if not self._exists():
-            return 0, 0
         query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_PIECE.length), 0)).where(_IS_CURRENT)
-        ((count, compressed_bytes),) = self._rows(query.select_from(_PIECES))
+        ((count, compressed_bytes),) = self._rows(query.select_from(_PIECES)) or [(0, 0)]
         return count, compressed_bytes
 
     def newest(self) -> str | None:
-        """Return the fetch time of the newest piece (ISO 8601 text, UTC); None if there are no pieces.
+        """Return the latest fetch time (ISO 8601 text, UTC) of the 64 pieces that were added last; None without pieces.
 
-        It is the latest among the 64 pieces that were added last: a scan of all pieces would be slow.
+        A scan of all pieces would be slow.
         """
-        if not self._exists():
-            return None
-        last_pieces = sa.select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64).subquery()
-        ((newest,),) = self._rows(sa.select(sa.func.max(last_pieces.c.fetched_at)))
-        return None if newest is None else str(newest)
+        last_pieces = self._rows(sa.select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64))
+        return max((fetched_at for (fetched_at,) in last_pieces), default=None)
 
     def check_index(self) -> None:
         """Check the integrity of the index file. Raises ``DatabaseError``."""
@@ -347,6 +341,9 @@ class Segments:
                 work(db)
 
     def _rows(self, query: Executable, values: Row | None = None) -> list[tuple[Any, ...]]:
+        """Return rows of the index; none if the archive has no pieces. This never creates an index."""
+        if not self._exists():
+            return []
         try:
             return self._index.rows(query, values)
         except DamagedDatabase as error:
@@ -371,11 +368,8 @@ class Segments:
         for _, segment, _, entry in sorted(new_entries):
             enter(db, segment, [entry])
 
-    def _select(self, query: Executable) -> list[Place]:
-        return _as_places(self._rows(query)) if self._exists() else []
-
     def _exists(self) -> bool:
-        """Return whether the archive may have pieces, without creating an index."""
+        """Return whether the archive may have pieces."""
         return "_index" in vars(self) or self.root.exists()
 
 
