@@ -257,26 +257,19 @@ class EventReader(Reader):
 
     def _check(self, logs: Sequence[Log], first_block: int, last_block: int) -> None:
         """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
-        for block in map(_number, {log.block_number for log in logs}):
-            if not first_block <= block <= last_block:
-                raise InvalidAnswer(
-                    f"the answer for blocks {first_block} to {last_block} has an event of block {block}; "
-                    "use another endpoint"
-                )
-        if any(log.removed for log in logs):
-            raise InvalidAnswer(
-                f"the answer for blocks {first_block} to {last_block} has an event that a reorganisation removed; "
-                "use another endpoint"
-            )
-        if not {log.topics[0] if log.topics else "" for log in logs} <= set(self._topics):
-            raise InvalidAnswer(
-                f"the answer for blocks {first_block} to {last_block} has an event of a kind that was not requested; "
-                "use another endpoint"
-            )
+        blocks = set(map(_number, {log.block_number for log in logs}))
+        strange = min((block for block in blocks if not first_block <= block <= last_block), default=None)
+        kinds = {log.topics[0] if log.topics else "" for log in logs}
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
-        if strangers:
+        faults = {
+            f"of block {strange}": strange is not None,
+            "that a reorganisation removed": any(log.removed for log in logs),
+            "of a kind that was not requested": not kinds <= set(self._topics),
+            f"of token {min(strangers, default='')[:64]}, which was not requested": bool(strangers),
+        }
+        for fault in (words for words, is_found in faults.items() if is_found):
             raise InvalidAnswer(
-                f"the answer has an event of token {min(strangers)[:64]}, which was not requested; use another endpoint"
+                f"the answer for blocks {first_block} to {last_block} has an event {fault}; use another endpoint"
             )
 
 
