@@ -7,6 +7,7 @@ exist, and the hashes of events, headers and parents must agree.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import gc
 from abc import ABC, abstractmethod
@@ -406,6 +407,7 @@ async def in_order(reader: Reader, first_block: int, last_block: int, concurrenc
 def _freeze_objects() -> None:
     """Exclude the objects that exist now from garbage collection: its scans take a quarter of the CPU of an import."""
     gc.freeze()
+    atexit.register(gc.unfreeze)  # the last collection of the process takes them, too
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
