@@ -113,7 +113,7 @@ def test_a_method_that_the_node_lacks_is_asked_for_once(store: Store, serve: Ser
 
     with pytest.raises(RpcError, match="eth_getBlockReceipts does not exist"):
         import_chain(store, serve(counted).url, tokens=("native",), first_block=1, last_block=2)
-    assert asked["trace_block"] == 2, "one call each for the first and the last block"
+    assert asked["debug_traceBlockByNumber"] == 2, "one call each for the first and the last block"
 
 
 def test_a_deep_reorganisation_is_found_by_every_ten_thousandth_hash(store: Store, serve: Serve) -> None:

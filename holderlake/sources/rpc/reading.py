@@ -42,7 +42,7 @@ from holderlake.sources.rpc.events import (
     wrapping,
 )
 from holderlake.sources.rpc.messages import Block, Call, Header, Log, number
-from holderlake.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from holderlake.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts
 from holderlake.sources.rpc.node import Node, checked_header
 
 SOURCE: Final = "rpc"
@@ -365,22 +365,17 @@ class Tracer:
 
 
 RECEIPTS: Final = Tracer("receipts", "native", messages.block_receipts, of_receipts)
-TRACERS: Final = (
-    Tracer("trace_block", "internal", messages.traces, of_traces),
-    Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames),
-)
+TRACES: Final = Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames)
 
 
 async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
-    """Return the tracer with the most details that works for all of ``blocks``. Many nodes have no traces, or not for
-    old blocks."""
-    for tracer in TRACERS:
-        try:
-            if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
-                return tracer
-        except (Refused, Unavailable, InvalidAnswer):
-            continue
-    return RECEIPTS
+    """Return the traces of calls if the node has them for all of ``blocks``, else the receipts. Many nodes have no
+    traces, or not for old blocks."""
+    try:
+        answers = await node.ask([TRACES.call(max(1, block)) for block in blocks], list)
+    except (Refused, Unavailable, InvalidAnswer):
+        return RECEIPTS
+    return RECEIPTS if None in answers else TRACES
 
 
 async def in_order(reader: Reader, first_block: int, last_block: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
