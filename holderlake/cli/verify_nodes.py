@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -49,9 +49,8 @@ def verify_with_nodes(
         )
     if not total.is_equal:
         raise SomeFailed(
-            f"all events are stored, but the balances of {counted(len(total.drifts), 'token')} differ from "
-            "the contract's; "
-            "the causes are above"
+            f"all events are stored, but the balances of {counted(len(total.drifts), 'token')} differ from the "
+            "contract's; the causes are above"
         )
 
 
@@ -108,31 +107,8 @@ def _print_verified(verified: Verified) -> None:
     lines += [(names.get(gap.token, gap.token), gap.first, gap.last, "not imported", "") for gap in verified.unread]
     if lines:
         console.rows("Blocks that differ", ("token", "from block", "to block", "missing rows", "extra rows"), lines)
-    for drift in verified.drifts:
-        earlier = f" It may have transfers before block {verified.first:,}." if verified.first else ""
-        console.err.print(
-            f"{drift.token} differs from its contract at block {drift.block:,}: the supply is {drift.contract_supply} "
-            f"by the contract and {drift.supply} by its transfers; {drift.balances:,} of {drift.sampled:,} compared "
-            f"balances differ.{earlier}",
-            soft_wrap=True,
-        )
-        for cause in drift.causes:
-            place = "" if cause.block is None else f"From block {cause.block:,} on: "
-            if len(cause.blocks) > 1:
-                place = f"In the blocks {', '.join(f'{block:,}' for block in cause.blocks)}: "
-            events_text = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
-            console.err.print(f"  {place}{cause.words}{events_text}.", soft_wrap=True)
-    for token in verified.unasked:
-        console.err.print(
-            f"The balances of {token} were not compared: its contract answers neither balanceOf nor totalSupply.",
-            soft_wrap=True,
-        )
-    for token in verified.without_state:
-        console.err.print(
-            f"The balances of {token} were not compared: the node keeps no state at block {verified.last:,}; use an "
-            "archive node, or compare the events with those of another node (--against URL).",
-            soft_wrap=True,
-        )
+    for sentence in _sentences(verified):
+        console.err.print(sentence, soft_wrap=True)
     console.out.print(
         f"Compared {counted(verified.events, 'event')} of {counted(len(verified.tokens), 'token')}, "
         f"{verified.blocks:,} of the blocks {verified.first:,} to {verified.last:,}: "
@@ -140,3 +116,26 @@ def _print_verified(verified: Verified) -> None:
         + f"Compared {counted(verified.sampled, 'balance')} with the contracts.",
         soft_wrap=True,
     )
+
+
+def _sentences(verified: Verified) -> Iterator[str]:
+    for drift in verified.drifts:
+        earlier = f" It may have transfers before block {verified.first:,}." if verified.first else ""
+        yield (
+            f"{drift.token} differs from its contract at block {drift.block:,}: the supply is {drift.contract_supply} "
+            f"by the contract and {drift.supply} by its transfers; {drift.balances:,} of {drift.sampled:,} compared "
+            f"balances differ.{earlier}"
+        )
+        for cause in drift.causes:
+            place = "" if cause.block is None else f"From block {cause.block:,} on: "
+            if len(cause.blocks) > 1:
+                place = f"In the blocks {', '.join(f'{block:,}' for block in cause.blocks)}: "
+            events_text = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
+            yield f"  {place}{cause.words}{events_text}."
+    no_state = (
+        f"the node keeps no state at block {verified.last:,}; use an archive node, or compare the events with those of "
+        "another node (--against URL)."
+    )
+    no_answer = "its contract answers neither balanceOf nor totalSupply."
+    reasons = ((verified.unasked, no_answer), (verified.without_state, no_state))
+    yield from (f"The balances of {token} were not compared: {why}" for tokens, why in reasons for token in tokens)
