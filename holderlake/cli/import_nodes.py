@@ -63,9 +63,11 @@ def _print_report(report: NodeReport) -> None:
         console.rows(
             "Balances read",
             ("token", "block", "time", "holders", "corrected", "no answer"),
-            ((one.token, one.block, from_unix(one.second), one.holders, one.corrected, one.unread)
-             for one in report.balances_read),
-        )  # fmt: skip
+            (
+                (read.token, read.block, from_unix(read.second), read.holders, read.corrected, read.unread)
+                for read in report.balances_read
+            ),
+        )
     for sentence in _sentences(report):
         console.err.print(sentence, soft_wrap=True)
 

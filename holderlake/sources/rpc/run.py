@@ -455,8 +455,10 @@ class ChainImport:
         tokens = self._tokens_in_store()
         token_contracts = [token for token in tokens if token.address != NATIVE] if self._options.has_state else []
         new_addresses = set(self._checkpoints.not_asked("token", (token.address for token in token_contracts)))
-        nameless = [one for one in token_contracts if one.address in new_addresses and one.name == one.address]
-        due = list(dict.fromkeys([*nameless, *(one for one in token_contracts if one.has_assumed_decimals)]))
+        nameless = [
+            token for token in token_contracts if token.address in new_addresses and token.name == token.address
+        ]
+        due = list(dict.fromkeys([*nameless, *(token for token in token_contracts if token.has_assumed_decimals)]))
         answers = await described(self._node, due)
         self._store.add_tokens(  # others stay indexed
             replace(token, is_indexed=False)
