@@ -17,7 +17,7 @@ from holderlake.presentation import console
 from holderlake.sources.nodes.connection import ImportOptions, connected
 from holderlake.sources.rpc.checkpoints import ALL_TOKENS
 from holderlake.sources.rpc.verified import record
-from holderlake.sources.rpc.verify import Scope, Verified, repair, verify
+from holderlake.sources.rpc.verify import Verified, repair, verify
 from holderlake.sources.store import open_own_store
 
 
@@ -71,10 +71,8 @@ async def _verify(
             against = (
                 await stack.enter_async_context(connected(settings, import_options.against, against_options))
             ).node
-        selection, options = to.selection, to.options
-        tokens = None if selection.tokens is None else selection.contracts
-        scope = Scope(selection.first_block, selection.last_block, import_options.sample)
-        check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks, against)
+        sample, options = import_options.sample, to.options
+        check = partial(verify, store, to.node, to.chain, to.selection, options, sample, on_blocks, against)
         checks = await check()
         if repairs and not all(verified.is_complete for verified in checks):
             await repair(store, against or to.node, to.chain, checks, options)
