@@ -153,24 +153,6 @@ def test_all_that_a_file_lacks_is_named_at_once(row: dict[str, str], pairs: tupl
         assert ("token_address is missing" in str(raised.value)) == (len(pairs) == 4)
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"raw": "-5"}, "negative"),
-        ({"raw": "0xzz"}, "not a whole number"),
-        ({"raw": "1e18"}, "has lost digits"),
-        ({"raw": ""}, "missing"),
-        ({"src": ""}, "missing"),
-        ({"at": "soon"}, "not a time"),
-    ],
-)
-def test_bad_values_of_a_mapped_file_are_refused_with_their_row(
-    changed: dict[str, str], words: str, csv_file: Write
-) -> None:
-    with pytest.raises(BadSource, match=f"row 2.*{words}"):
-        odd(csv_file(ODD_ROW, {**ODD_ROW, **changed}))
-
-
 # ---------------------------------------------------------------- JSON lines
 
 
