@@ -370,6 +370,6 @@ def test_lists_of_tokens_of_other_forms_are_read(
     assert [(token.chain, token.address) for token in read_tokens(path).tokens] == list(tokens)
 
 
-@pytest.mark.parametrize("name", ["from", "to_address", "value", "balance", "owner"])
+@pytest.mark.parametrize("name", ["from", "to_address", "dst", "value", "balance", "owner"])
 def test_rows_that_state_symbol_and_decimals_are_no_tokens(name: str, tmp_path: Path) -> None:
     assert not is_token_list(read_raw(written(tmp_path, [{**FACTS, "address": A, name: B}])))
