@@ -158,6 +158,14 @@ def expand_ranges(starts: Array, ends: Array) -> Array:
     return places
 
 
+def are_among(numbers: Array, chosen: Array) -> Array:
+    """Return a mask of the ``numbers`` (0 or more) that are in ``chosen``, for address numbers, which are dense."""
+    is_chosen = np.zeros(1 + max(int(numbers.max(initial=0)), int(chosen.max(initial=0))), np.bool_)
+    is_chosen[chosen] = True
+    mask: Array = is_chosen[numbers]
+    return mask
+
+
 def take_or_missing(values: Array, places: Array) -> Array:
     """Return ``values[place]`` for each of ``places``. The result is -1 where the place is -1."""
     elements: Array = np.append(values, -1)[places]
