@@ -47,13 +47,10 @@ from holderlake.engine.importing.run_writer import (
     Entries,
     EntryBuffer,
     entries_of_run,
-    may_contain,
     merged_entries,
-    subtract,
     write_run,
 )
 from holderlake.engine.importing.sort import Sorter, TokenRows
-from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -86,7 +83,7 @@ class Change:
         self._parts = {number: list(parts) for number, parts in self.listing.parts.items()}
         self._connect = connect
         self._entries = EntryBuffer(self._spool, self._budget)
-        self._removed = EntryBuffer(self._spool, self._budget)
+        self._has_removed = False
         self._coding = Coding()
         self._addresses = AddressIds(
             self.listing.volumes, self._opened, self.listing.sums, self._budget, self._import.new_name
@@ -190,32 +187,10 @@ class Change:
 
     # ------------------------------------------------------------------ repair
 
-    def remake_part(self, part: PartFile) -> None:
-        """Write the arrays of a part again under the same name, from its Parquet file of rows.
-
-        All addresses of the part must be in the dictionary.
-        """
-        summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        summary.read(self._keyed(read_rows(self._rows_path(part), self._budget.batch), keys))
-        hashes = keys.array() if part.has_transfers else np.empty(0, np.uint64)
-        self._write_part(part.file, part.kind, summary.moves, [hashes])
-        self._catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in part.paths[1:]])
-
     def write_all_balances(self) -> None:
         """Write the balances of all parts, from their transfers."""
         for part in (part for parts in self._parts.values() for part in parts):
             self._write_balances(part.file, part.kind, self._moves(part))
-
-    def remake_runs(self) -> None:
-        """Write the adjacency again, as one run, from the parts of all tokens."""
-        for run in self.listing.runs:
-            self._drop_run(run.file)
-        for number, parts in self._parts.items():
-            for part in parts:
-                if part.has_transfers:
-                    self._entries.add(number, self._moves(part))
-        if self._entries.count:
-            self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
 
     def record_files(self) -> None:
         """Force the new files to the disk. Record their checksums in the catalogue, and which files they replace."""
@@ -316,15 +291,11 @@ class Change:
         return rows, min(first_times, default=None)
 
     def _remove_from_part(self, part: PartFile, is_removed: Callable[[pa.Table], Array]) -> Period:
-        """Remove rows of a part, and note the removal of their entries. ``is_removed`` returns a mask of these rows.
-
-        Return the period of the removed rows.
-        """
+        """Remove rows of a part. ``is_removed`` returns a mask of these rows. Return the period of the removed rows."""
         path = self._rows_path(part)
         removed = (rows.filter(pa.array(is_removed(rows))) for rows in read_rows(path, self._budget.batch))
-        summary = RowSummary(part.token, self._spool, self._removed if part.has_transfers else None)
-        summary.read(self._addresses.numbered(rows) for rows in removed if rows.num_rows)
-        period = joined_period(summary.periods)
+        period = joined_period([period_of(rows) for rows in removed if rows.num_rows])
+        self._has_removed |= part.has_transfers
         if period.rows == part.transfers:
             self._replace(part.token, [part], None)
         else:
@@ -342,38 +313,12 @@ class Change:
         self._write_part(name, part.kind, summary.moves, [hashes])
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(summary.periods), []))
 
-    def _remove_entries(self, buffer: EntryBuffer) -> None:
-        """Remove the entries in ``buffer`` from the runs, the small runs first.
-
-        Rewriting the large run takes long. It is rewritten only for entries that no small run contains.
-        """
-        removed = ArrayBuckets(self._spool, self._budget.waiting)
-        for entries in buffer.entries():
-            removed.add(0, entries)
-        for run in reversed(self.listing.runs):
-            opened = self._opened.run(run.file, self.listing.sums)
-            if not any(may_contain(opened, Entries(*block)) for block in removed.blocks(0)):
-                continue
-            remaining, missed = (ArrayBuckets(self._spool, self._budget.waiting) for _ in range(2))
-            for kept_entries, not_found in subtract(
-                opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2
-            ):
-                remaining.add(0, kept_entries)
-                missed.add(0, not_found)
-            removed = missed
-            self._drop_run(run.file)
-            self._write_run(
-                map(Entries._make, remaining.blocks(0)), remaining.rows_of(0), opened.times.dtype.itemsize > 4
-            )
-
     # ------------------------------------------------------------------ files
 
     def finish(self) -> None:
         """Write the adjacency and the new addresses, and list all new files in the catalogue."""
-        if self._removed.count:
-            self._remove_entries(self._removed)
-            if self._entries.count:  # no merge, which would leave a file of this import unlisted
-                self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
+        if self._has_removed:
+            self.remake_runs()
         elif self._entries.count:
             self._add_run()
         self._addresses.save(self._catalog)
@@ -441,6 +386,17 @@ class Change:
         is_wide = self._entries.is_wide or any(run.times.dtype.itemsize > 4 for run in opened)
         self._write_run(merged_entries(sources), count + sum(run.entries for run in merged_runs), is_wide)
 
+    def remake_runs(self) -> None:
+        """Write the adjacency again, as one run, from the parts of all tokens."""
+        for run in self.listing.runs:
+            self._drop_run(run.file)
+        entries = EntryBuffer(self._spool, self._budget)
+        for number, parts in self._parts.items():
+            for part in parts:
+                if part.has_transfers:
+                    entries.add(number, self._moves(part))
+        self._write_run(entries.entries(), entries.count, entries.is_wide)
+
     def _drop_run(self, file: str) -> None:
         self._catalog.execute("DELETE FROM runs WHERE file = ?", (file,))
 
@@ -477,11 +433,6 @@ class RowSummary:
                 self.moves = [self._spooled(self.moves[0])]
             self.moves.append(self._spooled(moves) if len(self.periods) > 1 else moves)
             yield rows
-
-    def read(self, tables: Iterable[pa.Table]) -> None:
-        """Read all tables and collect their transfers, period and entries, for callers that do not need the rows."""
-        for _ in self.observe(tables):
-            pass
 
     def _spooled(self, moves: Moves) -> Moves:
         self._spool.mkdir(exist_ok=True)

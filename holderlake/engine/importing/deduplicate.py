@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import RepeatedKeys, are_among, part_of
 from holderlake.engine.importing.rows import Coding, read_rows
-from holderlake.engine.importing.sort import RowsInMemory, RowsOnDisk, TokenRows
+from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.importing.spill import TableBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
@@ -105,22 +105,6 @@ class Deduplicator:
         if not hashes.any():
             counts.new_count += incoming.rows
             return incoming
-        stored_tables = self._stored_rows(hashes, stored_paths)
-        if isinstance(incoming, RowsOnDisk):
-            return self._of_spooled(incoming, hashes, stored_tables, counts)
-        assert isinstance(incoming, RowsInMemory)  # noqa: S101 - there are no others
-        table = incoming.table
-        places = np.flatnonzero(hashes.among(table["key"].to_numpy()))
-        stored_rows = pa.concat_tables([self._coding.nothing(), *stored_tables])
-        known_places = self._verdicts(table.take(pa.array(places)), stored_rows, counts)
-        is_new = np.ones(table.num_rows, np.bool_)
-        is_new[places[known_places]] = False
-        counts.new_count += int(is_new.sum())
-        return incoming.only(is_new) if is_new.any() else None
-
-    def _of_spooled(
-        self, incoming: RowsOnDisk, hashes: RepeatedKeys, stored_tables: Iterator[pa.Table], counts: Counts
-    ) -> TokenRows | None:
         new_buckets, imported, stored_buckets = (TableBuckets(self._spool, self._budget.waiting // 3) for _ in range(3))
         parts = 1 + 4 * incoming.bytes // self._budget.group
         for rows in incoming.buckets.blocks(incoming.bucket):
@@ -129,7 +113,7 @@ class Deduplicator:
             new_buckets.add(0, rows.filter(pa.array(~repeated)))
             imported.distribute(part_of(keys[repeated], parts), rows.filter(pa.array(repeated)))
         incoming.buckets.drop(incoming.bucket)
-        for stored_rows in stored_tables:
+        for stored_rows in self._stored_rows(hashes, stored_paths):
             stored_buckets.distribute(part_of(stored_rows["key"].to_numpy(), parts), stored_rows)
         for number in imported.numbers():
             rows_of_bucket = imported.take(number)

@@ -150,19 +150,12 @@ class Coding:
         )
 
 
-def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
-    """Return the rows sorted by block, log index, transaction hash, token id and addresses. With ``tokens``, by token
-    first."""
+def in_order(rows: pa.Table) -> pa.Table:
+    """Return the rows sorted by block, log index, transaction hash, token id and addresses."""
     blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
     rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
     order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
-    parts = [blocks, logs]
-    if tokens:
-        numbers = rows["token"].to_numpy()
-        narrow = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
-        order = order[np.argsort(narrow[order], kind="stable")]
-        parts.append(numbers)
-    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
+    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in (blocks, logs)])
     if ties.any():
         order = _untied(rows, order, ties)
     if (order[1:] > order[:-1]).all():

@@ -1,17 +1,16 @@
 """Group the rows of an import by token, and sort the rows of each token by block.
 
-Rows that fit into memory are sorted there. Otherwise they are first divided by token into temporary files (buckets, see
-``spill``). If the rows of one token do not fit into memory, they are divided again, by block.
+Rows are divided by token into buckets (``spill``), which are temporary files where they do not fit into memory. If the
+rows of one token do not fit into memory, they are divided again, by block.
 """
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,51 +23,13 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
 _BUCKETS: Final = 64
-_LARGE: Final = 256
-"""A token with more than 1/``_LARGE`` of the first rows gets its own bucket."""
 
 
-@dataclass
-class RowsInMemory:
-    """The rows of a token (``chain`` and ``address``) of an import, in memory and sorted by block.
+class TokenRows:
+    """The rows of a token (``chain`` and ``address``) of an import, which can be written only once.
 
-    ``standard`` is the token standard of the first row, ``keys`` are the sorted hashes of the rows' keys.
-    """
-
-    chain: str
-    address: str
-    standard: str
-    keys: Array
-    table: pa.Table
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return int(self.table.num_rows)
-
-    def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of all encoded rows as one batch."""
-        yield self.table.select(list(names))
-
-    def without(self, keys: Array) -> RowsInMemory | None:
-        """Return the rows whose hash is not in ``keys``; None if there are none."""
-        is_kept = ~np.isin(self.table["key"].to_numpy(), keys)
-        return self.only(is_kept) if is_kept.any() else None
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows as one batch."""
-        yield self.table
-
-    def only(self, is_kept: Array) -> RowsInMemory:
-        """Return the rows at which the boolean array ``is_kept`` is True."""
-        table = self.table.filter(pa.array(is_kept))
-        return RowsInMemory(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
-
-
-class RowsOnDisk:
-    """The rows of a token that do not fit into memory, as ``RowsInMemory`` otherwise. They can be read only once.
-
-    They are in the bucket (temporary file) with the number ``bucket`` in ``buckets``.
+    They are in the bucket with the number ``bucket`` of ``buckets``. ``standard`` is the token standard of the first
+    row, ``keys`` are the sorted hashes of the rows' keys. ``rows`` and ``bytes`` are the numbers of rows and bytes.
     """
 
     def __init__(self, buckets: TableBuckets, bucket: int, sorting: Sorter) -> None:
@@ -99,15 +60,15 @@ class RowsOnDisk:
                 earliest, kind, token = place, rows["kind"][first_row].as_py(), rows["token"][first_row].as_py()
         return sorted_keys.array(), token, kind
 
-    def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
-        """Return a ``RowsOnDisk`` of the same token, with the rows in bucket number ``bucket`` of ``buckets``."""
-        return RowsOnDisk(buckets, bucket, self._sorting)
+    def instead(self, buckets: TableBuckets, bucket: int) -> TokenRows:
+        """Return a ``TokenRows`` of the same token, with the rows in bucket number ``bucket`` of ``buckets``."""
+        return TokenRows(buckets, bucket, self._sorting)
 
     def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
         """Yield columns of the encoded rows in batches, in the order in which they were added."""
         yield from self.buckets.blocks_of(self.bucket, names)
 
-    def without(self, keys: Array) -> RowsOnDisk | None:
+    def without(self, keys: Array) -> TokenRows | None:
         """Return the rows whose hash is not in ``keys``; None if there are none. Only the result can be used then."""
         remaining = TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
         for rows in self.buckets.blocks(self.bucket):
@@ -116,9 +77,9 @@ class RowsOnDisk:
         return self.instead(remaining, 0) if remaining.rows_of(0) else None
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows, sorted by block, in batches. A second call is not possible."""
+        """Yield the encoded rows, sorted by block, in batches. A second call is not possible."""
         for rows in self._slices():
-            yield self._sorting.numbered(in_order(rows))
+            yield in_order(rows)
             release_freed_memory()
 
     def _slices(self) -> Iterator[pa.Table]:
@@ -154,14 +115,10 @@ class RowsOnDisk:
             yield buckets.take(number)
 
 
-TokenRows: TypeAlias = RowsInMemory | RowsOnDisk
-"""The rows of one token of an import."""
-
-
 class Sorter:
     """Groups the rows of an import by token and sorts them. ``spool`` is the folder for temporary files.
 
-    ``numbered`` is a function that adds the address numbers to sorted rows.
+    ``numbered`` is a function that adds the address numbers to encoded rows.
     """
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:
@@ -174,83 +131,49 @@ class Sorter:
         """Yield the rows of each token. ``transfers`` has the schema ``TRANSFERS``, in any order."""
         batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
         tables = (
-            self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))
+            self.numbered(self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS)))
             for batch in batches
             for rows in _chunks(batch, self.budget.batch)
         )
-        pending: list[pa.Table] = []
-        size = 0
-        for rows in tables:
-            pending.append(rows)
-            size += rows.nbytes
-            if size > self.budget.group:
-                yield from self._from_buckets(pending, tables)
-                return
-        if pending:
-            yield from self._in_memory(pa.concat_tables(pending))
-
-    def _in_memory(self, rows: pa.Table) -> Iterator[TokenRows]:
-        ordered = self.numbered(in_order(rows.combine_chunks(), tokens=True))
-        keys, tokens = ordered["key"].to_numpy(), ordered["token"].to_numpy()
-        kinds = ordered["kind"].to_numpy()
-        edges = [0, *(np.flatnonzero(tokens[1:] != tokens[:-1]) + 1).tolist(), len(tokens)]
-        for start, end in itertools.pairwise(edges):
-            if end > start:
-                chain, address = self.coding.tokens.texts(int(tokens[start]))
-                standard = self.coding.standard(int(kinds[start]))
-                yield RowsInMemory(
-                    chain, address, standard, np.sort(keys[start:end]), ordered.slice(start, end - start)
-                )
-
-    def _from_buckets(self, pending: list[pa.Table], tables: Iterable[pa.Table]) -> Iterator[TokenRows]:
-        buckets = TableBuckets(self.spool, self.budget.waiting)
-        frequent_tokens = _frequent(np.concatenate([rows["token"].to_numpy() for rows in pending]))
-        place: dict[int, int] = {token: _BUCKETS + number for number, token in enumerate(frequent_tokens.tolist())}
+        buckets = TableBuckets(self.spool, self.budget.group)
         bucket_of = np.empty(0, np.int64)
-        for rows in _chain_and_free(pending, tables):
-            if len(bucket_of) < len(self.coding.tokens):
-                new_tokens = range(len(bucket_of), len(self.coding.tokens))
-                bucket_of = np.concatenate([bucket_of, [place.get(token, self._bucket(token)) for token in new_tokens]])
+        for rows in tables:
+            new_tokens = range(len(bucket_of), len(self.coding.tokens))
+            bucket_of = np.append(bucket_of, [_bucket_of(self.coding.tokens, token, _BUCKETS) for token in new_tokens])
             buckets.distribute(bucket_of[rows["token"].to_numpy()], rows)
         release_freed_memory()
         for number in buckets.numbers():
             yield from self._from_bucket(buckets, number)
             release_freed_memory()
 
-    def _bucket(self, token: int) -> int:
-        return _bucket_of(self.coding.tokens, token, _BUCKETS)
-
     def _from_bucket(self, buckets: TableBuckets, number: int) -> Iterator[TokenRows]:
-        if buckets.bytes_of(number) <= self.budget.group:
-            yield from self._in_memory(buckets.take(number))
-            return
         counts = np.zeros(len(self.coding.tokens), np.int64)
         for rows in buckets.blocks_of(number, ["token"]):
             counts += np.bincount(rows["token"].to_numpy(), minlength=len(counts))
-        if np.count_nonzero(counts) == 1:
-            yield RowsOnDisk(buckets, number, self)
-            return
-        max_rows = buckets.rows_of(number) * self.budget.group // buckets.bytes_of(number)
-        # fill buckets with one token after another, and begin a new one when a token does not fit
         tokens = np.flatnonzero(counts)
-        places, bucket, bucket_rows = np.zeros(len(counts), np.int64), 0, 0
-        for token in tokens.tolist():
-            if bucket_rows and bucket_rows + counts[token] > max_rows:
-                bucket, bucket_rows = bucket + 1, 0
-            places[token] = bucket
-            bucket_rows += int(counts[token])
-        smaller = TableBuckets(self.spool, self.budget.waiting)
+        if len(tokens) == 1:
+            yield TokenRows(buckets, number, self)
+            return
+        size, places = buckets.bytes_of(number), np.zeros(len(counts), np.int64)
+        is_small = size <= self.budget.group
+        if is_small:
+            places[tokens] = np.arange(len(tokens))
+        else:  # fill buckets with one token after another, and begin a new one when a token does not fit
+            max_rows, bucket, bucket_rows = buckets.rows_of(number) * self.budget.group // size, 0, 0
+            for token in tokens.tolist():
+                if bucket_rows and bucket_rows + counts[token] > max_rows:
+                    bucket, bucket_rows = bucket + 1, 0
+                places[token] = bucket
+                bucket_rows += int(counts[token])
+        smaller = TableBuckets(self.spool, self.budget.group)
         for rows in buckets.blocks(number):
             smaller.distribute(places[rows["token"].to_numpy()], rows)
         buckets.drop(number)
-        for bucket_number in smaller.numbers():
-            if (
-                smaller.bytes_of(bucket_number) > self.budget.group
-                and np.count_nonzero(places[tokens] == bucket_number) == 1
-            ):
-                yield RowsOnDisk(smaller, bucket_number, self)
+        for smaller_number in smaller.numbers():
+            if is_small:
+                yield TokenRows(smaller, smaller_number, self)
             else:
-                yield from self._in_memory(smaller.take(bucket_number))
+                yield from self._from_bucket(smaller, smaller_number)
 
 
 def by_bucket(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
@@ -269,18 +192,6 @@ def _bucket_of(codes: Codes, token: int, buckets: int) -> int:
     return zlib.crc32("/".join(codes.texts(token)).encode()) % buckets
 
 
-def _frequent(tokens: Array) -> Array:
-    """Return the numbers of the tokens that have more than 1/``_LARGE`` of the rows. ``tokens`` has each row's token
-    number."""
-    return np.flatnonzero(np.bincount(tokens) * _LARGE > len(tokens))
-
-
 def _chunks(batch: pa.RecordBatch, size: int) -> Iterator[pa.Table]:
     for start in range(0, batch.num_rows, size):
         yield pa.Table.from_batches([batch.slice(start, size)])
-
-
-def _chain_and_free(pending: list[pa.Table], tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    while pending:
-        yield pending.pop(0)
-    yield from tables

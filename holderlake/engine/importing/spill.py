@@ -62,7 +62,8 @@ class _Buckets(ABC, Generic[T]):
         """Add rows to buckets. ``numbers`` has the bucket of each row. The rows of a bucket keep their order."""
         if not len(numbers):
             return
-        order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # a radix sort
+        is_narrow = int(numbers.max()) < 1 << 16  # then a radix sort
+        order: Array = np.argsort(numbers.astype(np.uint16) if is_narrow else numbers, kind="stable")
         ordered: Array = numbers[order]
         edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
         by_bucket = rows if len(edges) == 2 else self._take_rows(rows, order)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import to_unix
-from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
+from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel, marked_always, marked_in_period
 from holderlake.engine.files.adjacency import NEVER, Run
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.dictionary import UNKNOWN
@@ -245,13 +245,13 @@ def kinds_of_addresses(store: Store, view: View, chain: str | None, label_time: 
 
     def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
-        _mark(view, kinds, store.marked_always(chain))
+        _mark(view, kinds, store.read(marked_always, chain))
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
     def compute_in_period() -> Array:
         kinds: Array = always.copy()
-        _mark(view, kinds, store.marked_in_period(chain, label_time))
+        _mark(view, kinds, store.read(marked_in_period, chain, label_time))
         return kinds
 
     always: Array = store.cached(f"kinds on {chain}", (view, generation), compute)
