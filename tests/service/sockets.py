@@ -103,6 +103,13 @@ class Peer:
         assert len(body) == size, "the connection was closed amid an answer"
         return Answer(int(line.split()[1]), headers, body)
 
+    def rest(self) -> bytes:
+        """Return what follows until the server closes the connection."""
+        try:
+            return self._read.read()
+        except ConnectionResetError:
+            return b""
+
     def is_closed(self) -> bool:
         """Return whether the server closes the connection without further bytes."""
         try:

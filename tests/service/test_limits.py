@@ -37,20 +37,6 @@ async def _call(limited: RateLimitMiddleware, address: str, path: str = "/") -> 
         return await client.get(path)
 
 
-def _answer_is_rate_limited(answer: httpx.Response) -> None:
-    body = answer.json()
-    assert (answer.status_code, body["code"], set(body)) == (429, "rate_limited", {"detail", "code"})
-    assert 1 <= int(answer.headers["Retry-After"]) <= 60
-
-
-def test_calls_over_the_limit_get_retry_after():
-    with serving(RateLimitMiddleware(hello, 3, lambda: 0.0)) as served:
-        answers = [httpx.get(served.base_url, timeout=None, verify=False) for _ in range(6)]
-        assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
-        for answer in answers[3:]:
-            _answer_is_rate_limited(answer)
-
-
 @pytest.mark.parametrize(
     "calls",
     [
@@ -219,13 +205,6 @@ def test_identity_encoding_is_accepted(client, encoding):
     assert client.post("/", content=b"[1]", headers={**JSON, "Content-Encoding": encoding}).json() == 1
 
 
-def test_compressed_chunks_are_refused(served):
-    with served.connect() as peer:
-        head = b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
-        answer = peer.ask(head + b"3\r\n[1]\r\n0\r\n\r\n")
-        assert (answer.status, answer.code) == (415, "unsupported_media_type")
-
-
 @pytest.mark.parametrize(
     "media_type",
     [
@@ -275,21 +254,6 @@ def test_other_media_types_are_refused(client, media_type):
 def test_repeated_content_type_must_be_json_twice(client):
     headers = [("X-ApiKey", "some"), ("Content-Type", "application/json"), ("Content-Type", "text/plain")]
     assert _is(client.post("/", content=b"[1]", headers=headers), "unsupported_media_type", 415)
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [{"Content-Type": "text/plain"}, {"Content-Encoding": "gzip"}, {"Content-Length": str(1 << 40)}],
-    ids=["type", "encoding", "length"],
-)
-def test_key_is_checked_before_the_body(served, headers):
-    lines = {"Content-Length": "3", **headers}
-    request = (
-        "POST / HTTP/1.1\r\nHost: a\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n[1]"
-    )
-    with served.connect() as peer:
-        answer = peer.ask(request.encode())
-        assert (answer.status, answer.code) == (401, "missing_key")
 
 
 def test_unread_body_is_discarded(served):

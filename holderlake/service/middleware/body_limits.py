@@ -60,7 +60,7 @@ def _declared_length(scope: Scope) -> int:
 
 
 def _media_type_error(scope: Scope) -> ServiceError | None:
-    if _listed(scope, b"content-encoding") - {b"identity"} or _listed(scope, b"transfer-encoding") - {b"chunked"}:
+    if _listed(scope, b"content-encoding") - {b"identity"}:
         return ServiceError(
             "unsupported_media_type",
             "The body may not be compressed: send it without Content-Encoding",
