@@ -168,9 +168,9 @@ def test_operations_declare_the_common_errors(description):
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             if operation.get("security"):
-                assert {"200", "401", "408", "413", "415", "422", "429", "500", "503"} <= set(
-                    operation["responses"]
-                ), f"{method} {path}"
+                assert {"200", "401", "408", "413", "415", "422", "429", "500", "503"} <= set(operation["responses"]), (
+                    f"{method} {path}"
+                )
 
 
 def test_operation_names_are_unique(description):

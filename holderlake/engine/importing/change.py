@@ -130,7 +130,7 @@ class Change:
     @staticmethod
     def _without(new_rows: TokenRows, superseded: Array, counts: Counts) -> TokenRows | None:
         """Return the new rows whose keys are not in ``superseded``. The others count as duplicates."""
-        remaining = new_rows.without(superseded)
+        remaining = new_rows.only(lambda _, piece: ~np.isin(piece["key"].to_numpy(), superseded))
         repeated = new_rows.rows - (remaining.rows if remaining is not None else 0)
         counts.new_count -= repeated
         counts.duplicate += repeated

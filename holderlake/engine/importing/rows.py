@@ -150,12 +150,19 @@ class Coding:
         )
 
 
-def in_order(rows: pa.Table) -> pa.Table:
-    """Return the rows sorted by block, log index, transaction hash, token id and addresses."""
+def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
+    """Return the rows sorted by block, log index, transaction hash, token id and addresses. With ``tokens``, by token
+    first."""
     blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
     rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
     order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
-    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in (blocks, logs)])
+    parts = [blocks, logs]
+    if tokens:
+        numbers = rows["token"].to_numpy()
+        narrow = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
+        order = order[np.argsort(narrow[order], kind="stable")]
+        parts.append(numbers)
+    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
     if ties.any():
         order = _untied(rows, order, ties)
     if (order[1:] > order[:-1]).all():
@@ -282,8 +289,12 @@ def joined_rows(new_tables: Iterable[pa.Table], stored_paths: Sequence[Path], ba
         yield from new_tables
         return
     sources = [read_rows(path, max(batch // len(stored_paths), 16)) for path in stored_paths]
-    plain = (table.cast(TRANSFERS) for table in new_tables)
-    yield from merge_sorted([*sources, plain], _blocks, lambda rows, part: rows[part], _join)
+    yield from merged_rows([*sources, (table.cast(TRANSFERS) for table in new_tables)])
+
+
+def merged_rows(sources: Sequence[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    """Merge the rows of all sources, which are sorted by block, in batches."""
+    yield from merge_sorted(sources, _blocks, lambda rows, part: rows[part], _join)
 
 
 def _blocks(rows: pa.Table) -> Array:
