@@ -16,10 +16,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.config import STARTUP_FAILURE
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.observability import Metrics, ObservabilityMiddleware
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
+from holderlake.service.settings import ServiceSettings
 
 BROKEN = "TESTS_BROKEN"
 """An environment variable that makes the app's start fail."""

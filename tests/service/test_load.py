@@ -30,7 +30,7 @@ from pydantic import SecretStr
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore, postgresql_place
 from holderlake.service.run import serve
-from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.service.settings import ServiceSettings
 folder, where, secret, port = sys.argv[1:]
 settings = ServiceSettings(answer_seconds=900)
 where = postgresql_place(SecretStr(where), Path(folder) / "keys") if "://" in where else Path(where)

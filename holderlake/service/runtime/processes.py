@@ -16,10 +16,10 @@ from typing import Final
 from uvicorn.config import STARTUP_FAILURE, Config
 from uvicorn.supervisors import Multiprocess
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.observability import Log, log_config
 from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
 from holderlake.service.runtime.server import server_config
+from holderlake.service.settings import ServiceSettings
 
 _HUNG_SECONDS: Final = 30
 """Seconds after which a process that does not respond is replaced. Its imports may take seconds on a busy machine."""

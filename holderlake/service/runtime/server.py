@@ -16,10 +16,10 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.core.signals import until_stopped
 from holderlake.presentation.protocol import FirstRequestInTime
 from holderlake.service.observability import Log, log_config
+from holderlake.service.settings import ServiceSettings
 
 _KEEP_ALIVE_SECONDS: Final = 75
 """Seconds after which the server closes an idle connection.
