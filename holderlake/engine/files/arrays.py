@@ -10,6 +10,7 @@ import json
 import math
 import mmap
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,19 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], dura
     with array_file(path, durable) as file:
         for name, array in arrays.items():
             file.add(name, array)
+
+
+def temporary_arrays(folder: Path, arrays: Mapping[str, Array | Iterable[Array]]) -> dict[str, Array]:
+    """Write arrays to a file in ``folder``, and map them into memory, read-only.
+
+    The file is unlinked at once, so the system deletes it when the arrays are no longer used.
+    """
+    folder.mkdir(exist_ok=True)
+    path = folder / uuid.uuid4().hex
+    write_arrays(path, arrays, durable=False)
+    mapped = read_arrays(path)
+    path.unlink()
+    return mapped
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

@@ -6,7 +6,6 @@ If the process is killed, only unlisted files remain. All steps work on batches 
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from holderlake.core.storage.atomic_files import sync
 from holderlake.engine.catalog.opening_balances import refuse_overlap
-from holderlake.engine.files.arrays import read_arrays, write_arrays
+from holderlake.engine.files.arrays import read_arrays, temporary_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
 from holderlake.engine.files.listing import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_listing
 from holderlake.engine.files.parts import MOVES, Moves, Part
@@ -153,26 +152,34 @@ class Change:
         period."""
         merged_parts = _to_merge(stored_parts, new_rows.rows)
         kind = BASE if len(merged_parts) == len(stored_parts) else TAIL
-        return self._write(number, kind, new_rows.tables(), [new_rows.keys], merged_parts)
+        return self._write(number, kind, new_rows.tables(), lambda: new_rows.keys, merged_parts)
 
     def _write(
-        self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged_parts: list[PartFile]
+        self,
+        number: int,
+        kind: str,
+        tables: Iterable[pa.Table],
+        keys: Callable[[], Array],
+        merged_parts: list[PartFile],
+        rest_of: Sequence[PartFile] = (),
     ) -> Period:
         """Write rows of a token and all rows of the parts ``merged_parts`` as one new part, which replaces the parts.
 
-        The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays with the hashes of the
-        rows' keys. Return the period of the rows in ``tables``.
+        The rows in ``tables`` are sorted and have address numbers. ``keys`` returns the sorted hashes of their keys,
+        after they were written. If the rows are what is left of the parts ``rest_of``, it replaces these too, and no
+        transfer is new. Return the period of the rows in ``tables``.
         """
-        summary = RowSummary(number, self._spool, self._entries if kind not in (OPENING, CORRECTION) else None)
+        are_new = kind not in (OPENING, CORRECTION) and not rest_of
+        summary = RowSummary(number, self._spool, self._entries if are_new else None)
         name = self._import.new_name()
         folder = "openings" if kind in (OPENING, CORRECTION) else "transfers"
         old_paths = [self._rows_path(part) for part in merged_parts]
         rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old_paths, self._budget.batch)
         write_rows(self._path(folder, name), rows)
         moves = [*(self._moves(part) for part in merged_parts), *summary.moves]
-        self._write_part(name, kind, moves, [*keys, *(self._keys(part) for part in merged_parts)])
+        self._write_part(name, kind, moves, [keys(), *(self._keys(part) for part in merged_parts)])
         period = joined_period(summary.periods)
-        self._replace(number, merged_parts, _part_file(name, number, kind, period, merged_parts))
+        self._replace(number, [*merged_parts, *rest_of], _part_file(name, number, kind, period, merged_parts))
         return period
 
     def _plain(self, rows: pa.Table) -> pa.Table:
@@ -224,7 +231,7 @@ class Change:
         """Add opening balances of a token as one part. The rows have the columns of ``TRANSFERS``; senders are the zero
         address."""
         number = self._number(key)
-        self._write(number, OPENING, [self._addresses.numbered(rows)], [np.empty(0, np.uint64)], [])
+        self._write(number, OPENING, [self._addresses.numbered(rows)], _no_keys, [])
         self._refuse_overlap(key, number)
         self.remove_corrections(key, 0)
 
@@ -260,7 +267,7 @@ class Change:
         earlier_rows = stored_rows.filter(pc.less(stored_rows["block_number"], block))
         self.remove_corrections(key, 0)
         all_rows = self._addresses.numbered(pa.concat_tables([earlier_rows, rows]))
-        self._write(self._number(key), CORRECTION, [all_rows], [np.empty(0, np.uint64)], [])
+        self._write(self._number(key), CORRECTION, [all_rows], _no_keys, [])
 
     def remove_corrections(self, key: tuple[str, str], block: int) -> int:
         """Remove the corrections of a token from a block on. Return the number of removed rows.
@@ -299,19 +306,11 @@ class Change:
         if period.rows == part.transfers:
             self._replace(part.token, [part], None)
         else:
-            self._write_rest(part, path, is_removed)
+            keys = SortedKeys(part.transfers, self._spool, self._budget)
+            remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
+            tables = self._keyed((rows for rows in remaining if rows.num_rows), keys)
+            self._write(part.token, part.kind, tables, keys.array if part.has_transfers else _no_keys, [], [part])
         return period
-
-    def _write_rest(self, part: PartFile, path: Path, is_removed: Callable[[pa.Table], Array]) -> None:
-        """Write a part again without the removed rows. ``path`` is the file of its rows."""
-        summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        name = self._import.new_name()
-        remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
-        rows = summary.observe(self._keyed((rows for rows in remaining if rows.num_rows), keys))
-        write_rows(self._path(path.parent.name, name), map(self._plain, rows))
-        hashes = keys.array() if part.has_transfers else np.empty(0, np.uint64)
-        self._write_part(name, part.kind, summary.moves, [hashes])
-        self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(summary.periods), []))
 
     # ------------------------------------------------------------------ files
 
@@ -435,12 +434,11 @@ class RowSummary:
             yield rows
 
     def _spooled(self, moves: Moves) -> Moves:
-        self._spool.mkdir(exist_ok=True)
-        path = self._spool / f"{uuid.uuid4().hex}.moves"
-        write_arrays(path, {name: getattr(moves, name) for name in MOVES}, durable=False)
-        arrays = read_arrays(path)
-        path.unlink()  # the mapping keeps the data
-        return Moves(*(arrays[name] for name in MOVES))
+        return Moves(**temporary_arrays(self._spool, {name: getattr(moves, name) for name in MOVES}))
+
+
+def _no_keys() -> Array:
+    return np.empty(0, np.uint64)
 
 
 def _outdated(key: tuple[str, str], block: int) -> str:
