@@ -90,12 +90,10 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "holderlake.cli.main", "ui", "--open", "--port", str(port)]
-    browser = {"BROWSER": f"sh -c 'echo %s > {folder / 'opened'}'"}
+    shell = os.environ | {"BROWSER": f"sh -c 'echo %s > {folder / 'opened'}'"}
     with (
         (folder / "ui.log").open("w") as log,
-        subprocess.Popen(
-            command, stdout=log, stderr=log, cwd=ROOT, env=os.environ | browser, preexec_fn=_interruptible
-        ) as process,  # noqa: PLW1509 - the test has no threads yet
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=shell, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
     ):
         try:
             server_info = f"http://127.0.0.1:{port}/server_info"

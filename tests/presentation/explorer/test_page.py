@@ -1221,6 +1221,15 @@ def test_a_name_is_clearly_nearest_to_its_bubble_or_has_a_line(open_page: Open, 
             one[0] < two[2] and one[2] > two[0] and one[1] < two[3] and one[3] > two[1]
             for one, two in combinations(boxes, 2)
         )
+        lines = [label["leader"] for label in labels if label["leader"]]
+        assert not any(_cross(one, two) and _cross(two, one) for one, two in combinations(lines, 2))
+
+
+def _cross(line: list[float], other: list[float]) -> bool:
+    """Return whether the ends of the other line are on different sides of a line."""
+    left, top, right, bottom = line
+    sides = [(right - left) * (y - top) > (bottom - top) * (x - left) for x, y in (other[:2], other[2:])]
+    return sides[0] != sides[1]
 
 
 def _away(box: list[float], bubble: dict[str, Any]) -> float:
