@@ -81,7 +81,7 @@ def calibrated(measured: Iterable[Mapping[Level, tuple[int, int]]]) -> dict[Leve
     """
     all_measured = list(measured)
     confidences: dict[Level, float] = {}
-    for (kind, level), stated in reversed(LEVELS.items()):
+    for (kind, level), stated in reversed([*LEVELS.items()]):
         counts = [one[kind, level] for one in all_measured if one.get((kind, level), (0, 0))[1] >= LEAST_PAIRS]
         lowest = min((right / pairs for right, pairs in counts), default=stated)
         twentieths = min(19, int(20 * lowest + 1e-9), round(20 * confidences.get((kind, level + 1), 1.0)) - 1)
