@@ -5,7 +5,7 @@ are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -38,10 +38,13 @@ from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, instants_o
 from holderlake.core.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.core.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.setting_types import Texts
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
+
+RUN_STOPPED: Final[Kind[Callable[[Workspace, Exception], None]]] = Kind("run_stopped")
+"""What is called when an error stops a run for good."""
 
 OWNERS: Final = ["team:holderlake"]
 POOL: Final = "provider"
@@ -123,7 +126,7 @@ def stream_asset(
 
 def _stopped(workspace: Workspace, error: Exception) -> str:
     """Let parts note that an error stopped a run for good, and return the error's text."""
-    for run_stopped in parts("run_stopped"):
+    for run_stopped in RUN_STOPPED.parts():
         run_stopped(workspace, error)
     return str(error)
 

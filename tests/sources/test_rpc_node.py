@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from holderlake.engine.catalog.labels import labels_of
 from holderlake.engine.store.store import Store
 from holderlake.sources.rpc.node import Node, first_block_from
 from tests.helpers.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
@@ -136,7 +137,7 @@ def test_tokens_and_contracts_are_described_by_themselves_and_asked_once(anvil: 
     )
     assert (report.tokens_described, report.contracts_found) == (2, 1)
     assert list(store.labels([payer, ANN])) == [payer]
-    assert store.labels_of(payer)[0].source == "rpc"
+    assert store.read(labels_of, payer)[0].source == "rpc"
     with way_to(anvil.url) as answers, ScriptedNode(answers) as heard:
         import_chain(store, heard.url, tokens=tokens)
         methods = [method for method, _ in heard.asked]
