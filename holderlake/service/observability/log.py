@@ -150,7 +150,8 @@ def _traceback(info: _ExcInfo) -> str:
     """Return a traceback as text. Within a request, messages of errors are left out: they may quote the caller."""
     if _request_id() is None:
         return "".join(traceback.format_exception(*info))
-    places, error = [], info[1]
+    places: list[str] = []
+    error = info[1]
     while error is not None and len(places) < _MOST_CAUSES:
         system = f": {error.strerror}" if isinstance(error, OSError) else ""  # for example a full disk; names no file
         places.append(f"{''.join(traceback.format_tb(error.__traceback__))}{type(error).__qualname__}{system}")
