@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-"""The memory in bytes that writing balances should use."""
-
 Say = Callable[[str], None]
 """A function that shows a message."""
 
