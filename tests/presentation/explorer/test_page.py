@@ -1243,11 +1243,11 @@ def _away(box: list[float], bubble: dict[str, Any]) -> float:
 def test_pointing_at_a_bubble_lights_its_cluster_with_a_tip_next_to_it(open_page: Open) -> None:
     page = open_page(of(TIDE))
     x, y = places(page)[TEAM]
-    map_box = page.locator("#map").bounding_box() or {}
+    map_box: Any = page.locator("#map").bounding_box()
     page.mouse.move(map_box["x"] + x, map_box["y"] + y)
     lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
     assert lit == {TEAM, MAGIC, numbered(1), numbered(2)}
-    tip = page.locator(".tip").bounding_box() or {}
+    tip: Any = page.locator(".tip").bounding_box()
     bubble = next(one for one in page.evaluate(BUBBLES) if one["id"] == TEAM)
     corners = [tip["x"] - map_box["x"], tip["y"] - map_box["y"]]
     assert 0 < _away([*corners, corners[0] + tip["width"], corners[1] + tip["height"]], bubble) < 20
@@ -1258,7 +1258,7 @@ def test_a_bubble_is_dragged_and_put_back(open_page: Open) -> None:
     page = open_page(of(TIDE))
     before = world(page)
     x, y = places(page)[TEAM]
-    map_box = page.locator("#map").bounding_box() or {}
+    map_box: Any = page.locator("#map").bounding_box()
     page.mouse.move(map_box["x"] + x, map_box["y"] + y)
     page.mouse.down()
     page.mouse.move(map_box["x"] + x + 60, map_box["y"] + y + 30, steps=3)

@@ -355,7 +355,8 @@ def test_the_key_figures_are_the_maps() -> None:
 
 def test_unknown_figures_are_a_dash() -> None:
     names = ("service_score", "cexs", "dexs", "bundles", "top_10_adjusted")
-    texts = texts_in(draw(tables_of([0.5], **dict.fromkeys(names))))
+    unknown: dict[str, Any] = dict.fromkeys(names)
+    texts = texts_in(draw(tables_of([0.5], **unknown)))
     assert texts.count(NOTHING) == 5
 
 

@@ -124,8 +124,8 @@ def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str]) -> Poin
     start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
     steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes
     positions = nx.forceatlas2_layout(graph.subgraph(start), pos=start, max_iter=steps)
-    at = np.array([complex(*positions[int(node)]) for node in nodes])
-    at -= at.mean()
+    at: Points = np.array([complex(*positions[int(node)]) for node in nodes])
+    at = at - at.mean()
     shape: Points = at / max(math.sqrt(float(np.mean(np.abs(at) ** 2))), 1e-9)
     return shape
 
