@@ -57,13 +57,12 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
 def due_runs(context: ScheduleEvaluationContext, workspace: Workspace, cron: str) -> Iterator[RunRequest | SkipReason]:
     """Yield a run for each watched chain and day with an instant that is due at a tick, or the reason to skip it.
 
-    ``cron`` is that of the schedule. Parts may record the tick, or name a reason to launch no runs, such as a pause.
+    ``cron`` is that of the schedule. Parts record the tick.
     """
     previous, tick = ticks_of(cron, context)
     schedule_settings = workspace.settings.schedule
-    if reasons := [reason for of_tick in parts("schedule_tick") if (reason := of_tick(workspace, previous, tick))]:
-        yield SkipReason("; ".join(reasons))
-        return
+    for record_tick in parts("schedule_tick"):
+        record_tick(workspace, previous, tick)
     due = 0
     for day in due_days(tick, previous, schedule_settings.offsets):
         if schedule_settings.excludes(day):

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance
+from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, Failure
 
 from holderlake.core.contract.times import as_utc, partition_text, utc_now
+from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE
+from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
 from holderlake.core.parts import parts
 from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 """A stream, a chain, and the instants to fetch for that chain."""
-OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
+OnItem: TypeAlias = Callable[[Stream, str, Sequence[datetime], list[PartitionResult]], None]
 
 INGEST: Final = "ingest"
 """Name of the job that materialises one day of a chain."""
 LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
 """Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
+LACKS_TAG: Final = "holderlake/lacks/"
+"""Run tag that says how many days of the run lack a part of a stream; the stream's name follows."""
+REPEATED: Final = "The sensor 'healing' requests what is missing again; 'holderlake retry-failures' does so at once."
 LOADS_TAG: Final = "holderlake/loads"
 """Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
 
@@ -85,7 +91,7 @@ async def ingest_run(
     work: Iterable[Work],
     options: RunOptions,
     on_result: Callable[[PartitionResult], None],
-    on_item: OnItem = lambda stream, chain, results: None,
+    on_item: OnItem = lambda stream, chain, instants, results: None,
 ) -> None:
     """Fetch and commit each item of ``work`` (a stream, a chain and as-of instants) in turn.
 
@@ -121,10 +127,51 @@ async def ingest_run(
                         raise
                     refused[stream.endpoint] = error
                 finally:
-                    on_item(stream, chain, results)
+                    on_item(stream, chain, instants, results)
             provider.check_running()
     for refusal in refused.values():
         raise refusal
+
+
+def incomplete_days(
+    workspace: Workspace, stream: Stream, instants: Mapping[str, Sequence[datetime]], results: Iterable[PartitionResult]
+) -> dict[tuple[str, str], set[str]]:
+    """Return the days (chain and YYYY-MM-DD) that lack a part of what a run asked for, with the codes of the failures.
+
+    ``instants`` are those that the run asked for, by chain, and ``results`` are those of its finished partitions.
+    """
+    if left_out_by_settings(workspace.settings, stream.name) is not None:
+        return {}
+    found = {(result.chain, result.as_of): result.lacking for result in results}
+    days: dict[tuple[str, str], set[str]] = {}
+    for chain, as_of in ((chain, as_of) for chain, chain_instants in instants.items() for as_of in chain_instants):
+        lacks = found.get((chain, as_of))
+        if lacks is None:
+            manifest = workspace.lake.manifest(stream.name, chain, as_of)
+            lacks = (lacking(workspace.lake, manifest) if manifest else {}) or {"": UNSENT}
+        if lacks:
+            days.setdefault((chain, f"{as_of:%Y-%m-%d}"), set()).update(lacks.values())
+    return days
+
+
+def note_incomplete(
+    instance: DagsterInstance, run_id: str, stream: Stream, days: Mapping[tuple[str, str], Collection[str]]
+) -> None:
+    """Tag a run with the number of its days that lack a part of a stream, and the codes of the failures."""
+    if days:
+        codes = sorted(set().union(*days.values()))
+        instance.add_run_tags(run_id, {f"{LACKS_TAG}{stream.name}": f"{counted(len(days), 'day')}: {', '.join(codes)}"})
+
+
+def fail_if_incomplete(instance: DagsterInstance, run_id: str) -> None:
+    """Raise Dagster's ``Failure`` for a run whose days lack a part of what it asked for (``note_incomplete``)."""
+    run = instance.get_run_by_id(run_id)
+    tags = run.tags if run else {}
+    lacks = {name.removeprefix(LACKS_TAG): text for name, text in sorted(tags.items()) if name.startswith(LACKS_TAG)}
+    if lacks:
+        instance.add_run_tags(run_id, {ERROR_TAG: INCOMPLETE})
+        listed = "; ".join(f"{name} lacks a part of {text}" for name, text in lacks.items())
+        raise Failure(f"{listed}. The rest is stored. {REPEATED}", allow_retries=False)
 
 
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
