@@ -14,6 +14,7 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import HOST, PORT, Host, Open, Port
 from holderlake.core import extras
+from holderlake.errors import RunFailed
 from holderlake.presentation import console
 
 
@@ -90,7 +91,9 @@ def ui(port: Port = 3000) -> None:
     console.err.print(f"The lineage of all assets: http://127.0.0.1:{port}/asset-groups", soft_wrap=True)
     # Dagster's own advice to use 'dg dev', which needs another package
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
-    raise typer.Exit(run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)]))
+    code = run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)])
+    if code is not None:  # 'dagster dev' returns 0 too if its daemon died
+        raise RunFailed("Dagster's page or daemon ended by itself, see above; a supervisor should start it again")
 
 
 def mcp(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, Failure
+from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
 
 from holderlake.core.contract.times import as_utc, partition_text, utc_now
-from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE
+from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE, PARTITION_TAG
+from holderlake.core.dagster.partitions import RANGE_TAGS
 from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
@@ -37,9 +38,8 @@ LOADS_TAG: Final = "holderlake/loads"
 
 A run with an empty list leaves both to the last run of its command. A run without the tag does both for itself.
 """
-_RETRY_TAG: Final = "dagster/retry_number"
-"""Tag that Dagster gives to a run that repeats a failed run automatically."""
-_FIRST_RUN_TAG: Final = "dagster/root_run_id"
+_SAME_REFRESH: Final = timedelta(days=1)
+"""Longest time between a failed refresh and the same one that resumes it."""
 _prepared: set[str] = set()
 """Ids of this process's runs that have checked free space and repaired partitions."""
 
@@ -177,13 +177,28 @@ def fail_if_incomplete(instance: DagsterInstance, run_id: str) -> None:
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
     """Return the time (naive UTC) at which the refresh of a run began: when the run was created.
 
-    For a run that Dagster repeats after a crash, it is the creation of the first run, so that partitions that the first
-    run refreshed are not paid again.
+    If runs with the same config and partition failed before it, within a day, it is the creation of the first of them,
+    so that partitions that those runs refreshed are not paid again.
     """
-    run, record = instance.get_run_by_id(run_id), instance.get_run_record_by_id(run_id)
-    if run is not None and _RETRY_TAG in run.tags and _FIRST_RUN_TAG in run.tags:
-        record = instance.get_run_record_by_id(run.tags[_FIRST_RUN_TAG]) or record
-    return as_utc(record.create_timestamp) if record else utc_now()
+    run, start = instance.get_run_by_id(run_id), utc_now()
+    for record in instance.get_run_records(RunsFilter(job_name=run.job_name)) if run else ():
+        created, other = as_utc(record.create_timestamp), record.dagster_run
+        if created < start - _SAME_REFRESH:
+            break
+        if other.run_id == run_id:
+            start = created
+        elif run and created <= start and _work(other) == _work(run):
+            if other.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
+                break
+            start = created
+    return start
+
+
+def _work(run: DagsterRun) -> tuple[Any, ...]:
+    """Return what a run was to do: its options without the text of a plan, its tables and its partitions."""
+    ops: Mapping[str, Any] = run.run_config.get("ops", {})
+    options = {name: {**step.get("config", {}), "plan": ""} for name, step in ops.items()}
+    return options, run.asset_selection, [run.tags.get(tag) for tag in (PARTITION_TAG, *RANGE_TAGS)]
 
 
 def lacks_tokens(run_tokens: Sequence[str], results: Iterable[PartitionResult]) -> bool:
