@@ -41,7 +41,7 @@ from holderlake.core.dagster.runs import (
 from holderlake.core.dagster.versions import WATCHLIST, input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.lake.lake import LakeError
-from holderlake.core.settings.fields import Texts
+from holderlake.core.setting_types import Texts
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.core.workspace import Workspace

@@ -28,7 +28,6 @@ from holderlake.core.provider.plan_limits import PlanLimits
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.state import Where
-from holderlake.core.warehouse.transfers import ReadTransfers
 from holderlake.core.warehouse.warehouse import Warehouse
 
 
@@ -90,7 +89,7 @@ class OwnStore:
     """
 
     filler: Filler | None = None
-    transfers: ReadTransfers = lambda: None
+    transfers: Callable[[], Any] = lambda: None
     changes: Callable[[], StoreChanges | None] = lambda: None
 
 

@@ -196,7 +196,7 @@ def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
 
 def _work(run: DagsterRun) -> tuple[Any, ...]:
     """Return what a run was to do: its options without the text of a plan, its tables and its partitions."""
-    ops: Mapping[str, Any] = run.run_config.get("ops", {})
+    ops: Any = run.run_config.get("ops", {})
     options = {name: {**step.get("config", {}), "plan": ""} for name, step in ops.items()}
     return options, run.asset_selection, [run.tags.get(tag) for tag in (PARTITION_TAG, *RANGE_TAGS)]
 

@@ -46,8 +46,8 @@ from holderlake.core.dagster.runs import (
 )
 from holderlake.core.dagster.versions import input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
+from holderlake.core.setting_types import Texts
 from holderlake.core.settings import SettingsError
-from holderlake.core.settings.fields import Texts
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import evaluate_alerts
 from holderlake.operations.backfill.instants import chosen_instants
