@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +17,6 @@ from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
 from holderlake.operations.backfill.job import groups_of_days
 from holderlake.operations.history.instance import dagster_instance
-from tests.conftest import RunningService, workspaces_of
-from tests.helpers.dagster_fixtures import history_of
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.pipeline import Pipeline
 
@@ -38,22 +34,6 @@ DAY = timedelta(days=1)
 def poor(make_workspace: MakeWorkspace) -> Workspace:
     """A workspace with a daily ceiling for some of the maps."""
     return _workspace(make_workspace, per_day=credits_text(PART))
-
-
-@pytest.fixture(scope="module")
-def stopped_once(sample_service: RunningService, empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose backfill was stopped by the daily ceiling."""
-    home = tmp_path_factory.mktemp("stopped")
-    with history_of(home, empty_home) as history, workspaces_of(sample_service, home) as make:
-        _stop(_workspace(make, per_day=credits_text(PART)), history)
-    return home
-
-
-@pytest.fixture
-def stopped(stopped_once: Path, tmp_path: Path) -> Iterator[DagsterInstance]:
-    """Dagster's history in a copy of that home."""
-    with history_of(tmp_path, stopped_once) as opened:
-        yield opened
 
 
 def _workspace(make_workspace: MakeWorkspace, **budget: Any) -> Workspace:
@@ -74,11 +54,12 @@ def test_a_stopped_backfill_says_how_it_is_resumed(poor: Workspace, instance: Da
 
 
 def test_the_sensor_resumes_a_stopped_backfill_without_paying_twice(
-    make_workspace: MakeWorkspace, stopped: DagsterInstance, poor: Workspace
+    make_workspace: MakeWorkspace, instance: DagsterInstance, poor: Workspace
 ) -> None:
+    _stop(poor, instance)
     committed = sorted(manifest.as_of for manifest in poor.lake.manifests(family="maps") if manifest.covered)
     assert committed == INSTANTS[-len(committed) :] != []
-    rich = Pipeline(_workspace(make_workspace), stopped)
+    rich = Pipeline(_workspace(make_workspace), instance)
     assert rich.sensor("healing") == ["3 days wait for another attempt, 0 given up"]
     rich.at(utc_now() + DAY)
     missing = ",".join(f"{when:%Y-%m-%d}" for when in INSTANTS if when not in committed)
