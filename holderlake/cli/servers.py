@@ -95,7 +95,7 @@ def ui(port: Port = 3000) -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
     code = run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)])
     if code is not None:  # 'dagster dev' returns 0 too if its daemon died
-        raise RunFailed("Dagster's page or daemon ended by itself, see above; a supervisor should start it again")
+        raise RunFailed("Dagster's page or its daemon has failed, see the log above; start it again")
 
 
 def mcp(

@@ -51,7 +51,7 @@ def run_until_stopped(command: Sequence[str]) -> int | None:
     """Run a command with all its child processes. Return its exit code, or None if this process was stopped.
 
     The command gets a process group of its own. When this process is stopped, or loses its terminal (SIGHUP), the
-    command gets SIGTERM, and ends its children in its own order; what is left of the group then gets SIGTERM too.
+    command gets SIGTERM, and ends its children in its own order. Then the rest of the group gets SIGTERM too.
     """
     process: subprocess.Popen[bytes] | None = None
     is_stopped = False

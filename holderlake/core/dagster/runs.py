@@ -32,7 +32,7 @@ LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
 """Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
 LACKS_TAG: Final = "holderlake/lacks/"
 """Run tag that says how many days of the run lack a part of a stream; the stream's name follows."""
-REPEATED: Final = "The sensor 'healing' requests what is missing again; 'holderlake retry-failures' does so at once."
+REPEATED: Final = "The sensor 'healing' requests the missing parts again; 'holderlake retry-failures' does so at once."
 LOADS_TAG: Final = "holderlake/loads"
 """Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
 
@@ -136,7 +136,7 @@ async def ingest_run(
 def incomplete_days(
     workspace: Workspace, stream: Stream, instants: Mapping[str, Sequence[datetime]], results: Iterable[PartitionResult]
 ) -> dict[tuple[str, str], set[str]]:
-    """Return the days (chain and YYYY-MM-DD) that lack a part of what a run asked for, with the codes of the failures.
+    """Return the days (chain and YYYY-MM-DD) that lack a part of the requested data, with the codes of the failures.
 
     ``instants`` are those that the run asked for, by chain, and ``results`` are those of its finished partitions.
     """
@@ -164,7 +164,7 @@ def note_incomplete(
 
 
 def fail_if_incomplete(instance: DagsterInstance, run_id: str) -> None:
-    """Raise Dagster's ``Failure`` for a run whose days lack a part of what it asked for (``note_incomplete``)."""
+    """Raise Dagster's ``Failure`` for a run whose days lack a part of the requested data (``note_incomplete``)."""
     run = instance.get_run_by_id(run_id)
     tags = run.tags if run else {}
     lacks = {name.removeprefix(LACKS_TAG): text for name, text in sorted(tags.items()) if name.startswith(LACKS_TAG)}

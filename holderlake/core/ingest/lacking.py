@@ -1,4 +1,4 @@
-"""What a partition lacks of what it was asked for, by its manifest and its table ``failures``.
+"""Missing parts of a partition: requested subjects without an answer, by its manifest and its table ``failures``.
 
 A request may have failed, or the run stopped before it. Facts about a token, such as that it has no holders, are
 answers: a partition does not lack them.

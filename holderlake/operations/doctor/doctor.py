@@ -224,7 +224,7 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
 
 
 def _incomplete(workspace: Workspace) -> Finding:
-    """Count the partitions that lack a part of what they were asked for."""
+    """Count the partitions that lack a part of the requested data."""
     lacks = {
         manifest.place: lacking(workspace.lake, manifest)
         for manifest in workspace.lake.manifests()
@@ -232,9 +232,9 @@ def _incomplete(workspace: Workspace) -> Finding:
     }
     open_places = {place: failures for place, failures in lacks.items() if failures}
     if not open_places:
-        return Finding("partitions", True, "each has what it was asked for")
+        return Finding("partitions", True, "no partition lacks a part of the requested data")
     codes = sorted(set().union(*(failures.values() for failures in open_places.values())))
-    text = f"{counted(len(open_places), 'partition')} without a part of what was asked for ({', '.join(codes)})"
+    text = f"{counted(len(open_places), 'partition')} without a part of the requested data ({', '.join(codes)})"
     return Finding("partitions", False, text, REPEATED)
 
 

@@ -1,4 +1,4 @@
-"""Partitions that lack a part of what a run or the schedule asked for."""
+"""Partitions that lack a part of the data that a run or the schedule requested."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ALL: Final = frozenset(stream.name for stream in STREAMS)
 
 @dataclass(frozen=True)
 class Scope:
-    """What was asked for of a chain's instants: tokens and families (all if empty), and the start of a refresh.
+    """The requested part of a chain's instants: tokens and families (all if empty), and the start of a refresh.
 
-    ``refresh_since`` is empty without a refresh (else ISO, UTC). ``is_stopped``: the run that asked did not request all
-    of it, so what no request asked for is missing too.
+    ``refresh_since`` is empty without a refresh (else ISO, UTC). ``is_stopped``: the run ended before it requested all
+    subjects, so those without a request are missing too.
     """
 
     chain: str
@@ -68,7 +68,7 @@ class MissingDay:
 def missing_days(
     workspace: Workspace, asked: Mapping[Scope, Iterable[datetime]], *, with_credits: bool = True
 ) -> list[MissingDay]:
-    """Return the chains and days that lack a part of what was ``asked`` for: the instants by scope; newest first.
+    """Return the chains and days that lack a part of the requested data, newest first. ``asked`` has the instants by scope.
 
     Subjects that the provider says it does not have, or whose paid answer cannot be read, are not missing. Without
     ``with_credits``, costs are 0.
@@ -107,13 +107,13 @@ def _gaps(workspace: Workspace, streams: Sequence[Stream], scope: Scope, instant
     asked_streams = [stream for stream in streams if stream.name in (scope.families or _ALL)]
     coverage = Coverage(workspace.lake, instants, scope.tokens or None)
     for gap in coverage.gaps(workspace, asked_streams, scope.chain):
-        partition = gap.partition
-        manifest = workspace.lake.manifest(gap.stream.name, partition.chain, partition.as_of)
-        if scope.refresh_since and (manifest is None or f"{manifest.written_at.isoformat()}" < scope.refresh_since):
+        if gap.is_none and not scope.refresh_since:
+            continue
+        manifest = workspace.lake.manifest(gap.stream.name, scope.chain, gap.partition.as_of)
+        if scope.refresh_since and (manifest is None or manifest.written_at.isoformat() < scope.refresh_since):
             yield coverage.refreshed(workspace, gap)
         elif manifest is None:
-            if not gap.is_none:
-                yield gap
+            yield gap
         else:
             is_open = scope.is_stopped
             asked = [subject for subject in gap.missing if is_open or subject in manifest.unanswered]

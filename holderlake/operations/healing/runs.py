@@ -1,4 +1,4 @@
-"""Dagster's runs as attempts to fetch chains and days, and what they and the schedule asked for."""
+"""Dagster's runs as attempts to fetch chains and days, and the data that they requested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_REPEATED: Final = frozenset({DagsterRunStatus.CANCELED.value, "cancelled", 
 
 
 class Asked:
-    """A run, and what it asked for: instants by chain in ``scopes``, and the same as an ``attempt``."""
+    """A run with the data that it requested: ``scopes`` has the instants by scope, ``attempt`` the days and the end."""
 
     def __init__(self, workspace: Workspace, instance: DagsterInstance, record: RunRecord) -> None:
         run = record.dagster_run
@@ -40,7 +40,7 @@ class Asked:
         self.scopes = _scopes(workspace, instance, run, self.created, is_stopped=error != INCOMPLETE)
         days = frozenset((scope.chain, when.date()) for scope, instants in self.scopes.items() for when in instants)
         ended = from_unix(record.end_time) if run.is_finished and record.end_time else None
-        is_repetition = REPETITION_TAG in run.tags  # it asks for all that is missing
+        is_repetition = REPETITION_TAG in run.tags  # it requests all missing parts
         is_limited = not is_repetition and any(scope.tokens or scope.families for scope in self.scopes)
         self.attempt = Attempt(days, ended, error, is_repetition, is_limited)
 
@@ -60,7 +60,7 @@ def asked_since(
 
 
 def scopes_to_repeat(runs: Sequence[Asked], scheduled: Mapping[str, Iterable[datetime]]) -> dict[Scope, list[datetime]]:
-    """Return what may be missing: of the schedule, and of each day's failed runs since its last complete success.
+    """Return the instants that may lack data, by scope: of the schedule, and of failed runs since a day's last success.
 
     ``runs`` are the newest first, ``scheduled`` are the schedule's instants by chain.
     """

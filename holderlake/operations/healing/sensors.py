@@ -1,4 +1,4 @@
-"""The sensors that request again what runs and schedules asked for and did not get: tables, and days of transfers."""
+"""The sensors that repeat requests of runs and schedules that failed or were missed: tables, and days of transfers."""
 
 from __future__ import annotations
 
@@ -53,14 +53,13 @@ def healing_sensors(settings: Settings) -> list[SensorDefinition]:
 
 
 def _healing_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that requests what partitions lack, in one run for each chain."""
+    """Return the sensor that requests the missing parts of partitions, in one run for each chain."""
 
     @_repeating(
         settings,
         "healing",
         BACKFILL,
-        "Requests again what a scheduled day, a run by hand or a backfill asked for and did not get; gives up with a "
-        "notice.",
+        "Requests missing parts again, of scheduled days, runs by hand and backfills; gives up with a notice.",
     )
     def healing(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]

@@ -7,20 +7,16 @@ table ``holders``. Each run is a real run of Dagster.
 from __future__ import annotations
 
 import gzip
-import http.client
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from dagster import DagsterInstance, SkipReason
 
-from holderlake.core.contract.prices import parse_credits
 from holderlake.core.contract.times import utc_now
+from tests.helpers.changed_service import Change, ChangedService, Real
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.misbehaving import (
     Received,
@@ -30,7 +26,6 @@ from tests.helpers.misbehaving import (
     error,
     half,
     reset,
-    scripted,
     sends,
     silence,
 )
@@ -42,32 +37,6 @@ CHAIN, DAY = "solana", "2026-05-01"
 KEY = f"{CHAIN}|{DAY}"
 RUNS = 4
 """Most runs of a day, the first one included."""
-COST = "X-Credits-Cost"
-
-
-@dataclass(frozen=True)
-class Real:
-    """The service's own answer."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str]
-
-    def step(self, body: Any = None, status: int = 200, *, free: bool = False, **headers: str) -> Step:
-        """Return a changed answer: with another body, and without its cost if it is ``free``."""
-        own = {name: value for name, value in self.headers.items() if not (free and name.startswith("X-Credits"))}
-        own |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return answer(self.body if body is None else body, status, own)
-
-    @property
-    def holders(self) -> list[Any]:
-        return json.loads(self.body)
-
-    def bent(self, change: Callable[[list[Any]], Any]) -> Step:
-        """Return the answer after a change of its list of holders."""
-        holders = self.holders
-        changed = change(holders)
-        return self.step(holders if changed is None else changed)
 
 
 @dataclass(frozen=True)
@@ -87,7 +56,6 @@ class Behaviour:
     """The client knows whether the call was charged."""
 
 
-NONE = Real(0, b"", {})
 PAGE = b"<html><head><title>Attention Required</title></head><body>Blocked</body></html>"
 NOTOK = {"status": "0", "message": "NOTOK", "result": "Max calls per sec rate limit reached"}
 FOREVER = 10**6
@@ -101,7 +69,7 @@ def _set(path: str, value: Any) -> Callable[[Real], Step]:
     """Return a change of one field of the first holder; ``path`` is for example ``holder_data.rank``."""
     *parents, name = path.split(".")
 
-    def change(holders: list[Any]) -> None:
+    def change(holders: Any) -> None:
         place = holders[0]
         for parent in parents:
             place = place[parent]
@@ -166,8 +134,8 @@ BEHAVIOURS = (
     Behaviour("silence", 2, _plain(silence()), known=False),
     Behaviour("silence after the charge", 2, _plain(silence()), charged=True, known=False),
     Behaviour("closed without an answer", 2, _plain(sends()), known=False),
-    Behaviour("half an answer", 2, lambda real: half(real.holders), charged=True, known=False),
-    Behaviour("half an answer that names its cost", 2, lambda real: half(real.holders, real.headers), charged=True),
+    Behaviour("half an answer", 2, lambda real: half(real.content), charged=True, known=False),
+    Behaviour("half an answer that names its cost", 2, lambda real: half(real.content, real.headers), charged=True),
     Behaviour("endless answer", 2, _plain(endless()), known=False),
     Behaviour("no HTTP", 2, _plain(sends(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")), known=False),
     Behaviour("504 of a gateway after the charge", 2, _plain(error(504)), charged=True, known=False),
@@ -204,44 +172,14 @@ QUICK = frozenset(
 """Behaviours that the tier ``integration`` tries; the tier ``long`` tries the others."""
 
 
-@dataclass
-class Provider:
-    """The changed service, and its books: ``charged`` in hundredths of a credit."""
+def _serving(service: Any, behaviour: Behaviour) -> ChangedService:
+    left = iter(range(behaviour.times))
 
-    service: Any
-    behaviour: Behaviour
-    charged: int = 0
-    left: int = field(init=False)
-    address: str = ""
+    def choose(request: Received) -> Change | None:
+        is_changed = "/holders/" in request.target and next(left, None) is not None
+        return Change(behaviour.play, behaviour.charged) if is_changed else None
 
-    def __post_init__(self) -> None:
-        self.left = self.behaviour.times
-
-    @contextmanager
-    def serving(self) -> Iterator[Provider]:
-        with scripted(choose=self._step) as server:
-            self.address = server.address
-            yield self
-
-    def _step(self, request: Received) -> Step:
-        if "/holders/" not in request.target or not self.left:
-            return self._real(request).step()
-        self.left -= 1
-        return self.behaviour.play(self._real(request) if self.behaviour.charged else NONE)
-
-    def _real(self, request: Received) -> Real:
-        place = urlsplit(self.service.base_url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
-        try:
-            connection.request(request.method, request.target, request.body or None, {"X-ApiKey": self.service.secret})
-            response = connection.getresponse()
-            body = response.read()
-        finally:
-            connection.close()
-        kept = ("x-credits", "content-type")
-        headers = {name.title(): value for name, value in response.getheaders() if name.lower().startswith(kept)}
-        self.charged += parse_credits(headers.get(COST, "0"))
-        return Real(response.status, body, headers)
+    return ChangedService(service.base_url, service.secret, choose)
 
 
 @pytest.mark.later(long=len(QUICK))
@@ -253,7 +191,7 @@ def test_a_day_ends_as_it_should(
 ) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
     settings = {"attempts": 1, "timeout_seconds": 3.0, "rate_window_seconds": 0.2, "answer_megabytes": 1}
-    with Provider(sample_service, behaviour).serving() as provider:
+    with _serving(sample_service, behaviour).serving() as provider:
         workspace = make_workspace(
             base_url=provider.address, watchlist={CHAIN: tokens}, provider={"url": provider.address, **settings}
         )
@@ -262,9 +200,9 @@ def test_a_day_ends_as_it_should(
     assert ended == behaviour.ends
     state = "failed" if ended == "red" else "materialised"
     assert pipeline.shown("holders")[state] == {KEY}
-    totals = workspace.ledger.totals()
-    assert totals.spent <= provider.charged <= totals.spent + totals.reserved
-    assert not behaviour.known or totals.spent == provider.charged
+    totals, charged = workspace.ledger.totals(), provider.charged.total()
+    assert totals.spent <= charged <= totals.spent + totals.reserved
+    assert not behaviour.known or totals.spent == charged
 
 
 def test_the_table_has_at_least_sixty_behaviours() -> None:

@@ -91,12 +91,12 @@ class Retention(Section):
 
 
 class Healing(Section):
-    """Requesting again what partitions lack: of scheduled days that failed or were missed, of runs by hand and of
+    """Repeated requests for the missing parts of partitions: of scheduled days that failed or were missed, of runs by hand and of
     backfills. It needs Dagster's daemon (`holderlake ui`)."""
 
-    enabled: bool = Field(default=True, description="Request again what runs and schedules asked for and did not get")
+    enabled: bool = Field(default=True, description="Repeat requests that failed or were missed")
     days: int = Field(
-        default=45, ge=1, le=366, description="Days after which a missed instant or a failed run is left as it is"
+        default=45, ge=1, le=366, description="Days after which a missed instant or a failed run is no longer repeated"
     )
     attempts: int = Field(
         default=8, ge=1, le=100, description="Most failed runs of a partition; then it is given up with a notice"
