@@ -1,8 +1,8 @@
 """Materialise a family of tables: one Dagster asset per table, partitioned by chain and day.
 
 A range of partitions is materialised in one run (``single_run``). Only complete partitions are logged as materialised:
-Dagster shows the others as failed, and the next run fetches only the rest. A step whose partitions lack a part succeeds,
-so that later steps can use the other parts. Then the check ``is_complete`` fails the run.
+Dagster shows the others as failed, and the next run fetches only the rest. A step whose partitions lack a part
+succeeds, so that later steps can use the other parts. Then the check ``is_complete`` fails the run.
 """
 
 import asyncio

@@ -68,7 +68,9 @@ class MissingDay:
 def missing_days(
     workspace: Workspace, asked: Mapping[Scope, Iterable[datetime]], *, with_credits: bool = True
 ) -> list[MissingDay]:
-    """Return the chains and days that lack a part of the requested data, newest first. ``asked`` has the instants by scope.
+    """Return the chains and days that lack a part of the requested data, newest first.
+
+    ``asked`` has the instants by scope.
 
     Subjects that the provider says it does not have, or whose paid answer cannot be read, are not missing. Without
     ``with_credits``, costs are 0.

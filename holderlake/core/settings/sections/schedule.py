@@ -91,8 +91,8 @@ class Retention(Section):
 
 
 class Healing(Section):
-    """Repeated requests for the missing parts of partitions: of scheduled days that failed or were missed, of runs by hand and of
-    backfills. It needs Dagster's daemon (`holderlake ui`)."""
+    """Repeated requests for the missing parts of partitions: of scheduled days, of runs by hand and of backfills. They
+    need Dagster's daemon (`holderlake ui`)."""
 
     enabled: bool = Field(default=True, description="Repeat requests that failed or were missed")
     days: int = Field(
