@@ -180,11 +180,15 @@ def retry_failures(
     Example: holderlake retry-failures --chain eth
     """
     from holderlake.cli.home_reports import retry_report
-    from holderlake.operations.maintenance.retry import failures, retry
+    from holderlake.operations.history.instance import dagster_instance
+    from holderlake.operations.maintenance.retry import failures, log_complete, retry
 
     workspace = shared.workspace()
     workspace.check()
     report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), pay_again)
+    if report.landed:
+        with dagster_instance(workspace.settings.dagster_home) as instance:
+            log_complete(workspace, instance, report.landed)
     retry_report(report, json)
     if report.failed or report.left:
         raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)
