@@ -5,7 +5,7 @@ They examine all watched chains, not only those of the run, so that a chain with
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from dagster import (
     AssetCheckExecutionContext,
@@ -22,7 +22,7 @@ from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.runs import fail_if_incomplete
 from holderlake.core.ingest.stream import Stream, left_out_by_settings
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.settings.cron import interval_of
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
@@ -40,6 +40,25 @@ _LISTED: Final = 10
 
 Missing: TypeAlias = Mapping[str, Mapping[str, list[datetime]]]
 """Scheduled instants (naive UTC) without complete data, by family and chain."""
+
+
+class MissingInstants(Protocol):
+    """A function that returns the scheduled instants without complete data; None before the first tick.
+
+    Those up to ``until`` (naive UTC) count, and those of ``of_run``: pairs of chain and day (YYYY-MM-DD).
+    """
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        instance: DagsterInstance,
+        job: str,
+        until: datetime,
+        of_run: Collection[tuple[str, str]],
+    ) -> Missing | None: ...
+
+
+MISSING_INSTANTS: Final[Kind[MissingInstants]] = Kind("missing_instants")
 
 
 def freshness_checks(
@@ -142,7 +161,7 @@ def _missing(
     ``of_run`` are the pairs of chain and day (YYYY-MM-DD) that the run has just fetched.
     """
     until = workspace.now() - _TIME_TO_FETCH
-    found: list[Missing | None] = [part(workspace, instance, job, until, of_run) for part in parts("missing_instants")]
+    found: list[Missing | None] = [part(workspace, instance, job, until, of_run) for part in MISSING_INSTANTS.parts()]
     return next((missing for missing in found if missing is not None), None)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holderlake.parts import PARTS
+
 ROOT = Path(__file__).parents[1]
 CORE = {
     "core.parts": set(),
@@ -80,6 +82,12 @@ def test_the_list_of_the_core_goes_from_the_lowest_up(name: str) -> None:
 def test_the_list_of_the_core_is_complete() -> None:
     parts = {_core_part(module) for room in ("core", "resources", "assets", "pipelines") for module in _modules(room)}
     assert parts - {"core"} == CORE.keys()
+
+
+def test_each_kind_of_parts_is_declared_once_in_the_core_and_has_parts() -> None:
+    modules = (module for room in ("core", "resources", "assets", "pipelines") for module in _modules(room))
+    declared = [kind for module in modules for kind in re.findall(r' = Kind\(\s*"(\w+)"', _file(module).read_text())]
+    assert sorted(declared) == sorted(PARTS)
 
 
 @pytest.mark.parametrize("name", ROOMS)

@@ -54,10 +54,9 @@ class Pipeline:
         with build_sensor_context(
             instance=self.instance, cursor=self.cursors.get(name), resources={"workspace": self.workspace}
         ) as context:
-            found: Any = self.defs.resolve_sensor_def(name)(context)
-            found = [found] if isinstance(found, SkipReason) else list(found)
-            self.cursors[name] = context.cursor
-        return found
+            found = self.defs.resolve_sensor_def(name).evaluate_tick(context)
+        self.cursors[name] = found.cursor
+        return [*(found.run_requests or ()), *([SkipReason(found.skip_message)] if found.skip_message else [])]
 
     def sensor(self, name: str) -> list[Any]:
         """Return the results of the runs that a sensor requests, or the reason why it requests none."""

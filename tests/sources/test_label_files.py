@@ -282,9 +282,7 @@ def test_the_chain_of_an_explorer_is_in_the_file_name(tmp_path: Path, name: str,
 
 def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
     file = written(tmp_path, json.dumps({"_comment": "mine", A: "Kucoin", "oops": "unknown"}), "mine.json")
-    assert file.labels == [
-        Label(A, None, "hand:mine", "Kucoin", entity_id="kucoin", is_cex=True, precedence=HAND),
-    ]
+    assert file.labels == [Label(A, None, "hand:mine", "Kucoin", entity_id="kucoin", is_cex=True, precedence=HAND)]
     assert file.skipped == 1
 
 
@@ -293,13 +291,13 @@ def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
     [
         ("colour,shape\nred,round\n", "columns colour, shape"),
         ('{"a": [1]}', "JSON of another shape"),
-        ('{"address": "0x1"}\n{"name"', "row 2: not JSON"),
-        ('[1, 2]\n"x"', "row 1: not a JSON object"),
+        ('{"address": "0x1"}\n{"name"', "line 2: not a complete JSON object"),
+        ('[1, 2]\n"x"', "not a JSON object"),
         ("", "empty"),
         ('{"0x1": "a", "0x1": "b"}', "the key '0x1' is repeated"),
         (
             '{"address": "0x1", "name": "a"}\n{"address": "0x2", "address": "0x3"}',
-            "row 2: the key 'address' is repeated",
+            "line 2: the key 'address' is repeated",
         ),
     ],
 )

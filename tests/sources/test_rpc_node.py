@@ -168,7 +168,7 @@ def test_tokens_and_contracts_are_described_by_themselves_and_asked_once(anvil: 
         import_chain(store, heard.url, tokens=tokens)
         methods = [method for method, _ in heard.asked]
         assert set(methods) == {"eth_chainId", "eth_blockNumber", "eth_getBlockByNumber", "eth_call"}
-        assert methods.count("eth_call") == 1, "only the decimals that the contract did not report"
+        assert methods.count("eth_call") == 3, "only the token whose contract did not report its decimals"
 
 
 def test_the_first_block_of_a_second_is_found(anvil: Anvil) -> None:

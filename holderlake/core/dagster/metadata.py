@@ -6,7 +6,7 @@ instants, if it is 1, are left out, and only the newest partition of a run has a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -20,9 +20,12 @@ from holderlake.core.dagster.runs import lacks_tokens
 from holderlake.core.dagster.versions import chosen_version, code_version, provenance
 from holderlake.core.extras import is_installed
 from holderlake.core.ingest.stream import PartitionResult, Stream
-from holderlake.core.parts import parts
+from holderlake.core.lake.lake import Lake
+from holderlake.core.parts import Kind
 from holderlake.core.workspace import Workspace
 
+TABLE_PLOTS: Final[Kind[Callable[[str, Lake, str, datetime], Mapping[str, Any]]]] = Kind("table_plots")
+"""Plots of a table's rows in the lake, of a chain as of an instant, as metadata."""
 UNLOGGED: Final = {"__source_asset_observation__": True}
 """Metadata of a result for which Dagster logs no materialisation. Without it, Dagster (1.13) logs each partition of a
 range as materialised; so a step logs those that are complete."""
@@ -72,7 +75,7 @@ def table_metadata(
         if len(results) > 1 or newest.as_of.time().isoformat() != "00:00:00":
             metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
         if with_plots and is_installed("matplotlib"):
-            for plots in parts("table_plots"):
+            for plots in TABLE_PLOTS.parts():
                 metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
     return metadata
 

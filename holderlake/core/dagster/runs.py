@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
 
@@ -17,10 +17,21 @@ from holderlake.core.dagster.partitions import RANGE_TAGS
 from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.provider.errors import PermanentError, TransientError
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
+
+
+class BeforeRun(Protocol):
+    """A function that is called before a run fetches the instants ``timestamps`` of chains."""
+
+    def __call__(
+        self, workspace: Workspace, chains: Collection[str], timestamps: Collection[str], *, every_byte: bool
+    ) -> None: ...
+
+
+BEFORE_RUN: Final[Kind[BeforeRun]] = Kind("before_run")
 
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 """A stream, a chain, and the instants to fetch for that chain."""
@@ -69,7 +80,7 @@ def prepare(
     if is_prepared(run_id):
         return
     check_before_run(workspace, streams * sum(map(len, instants.values())))
-    for before_run in parts("before_run"):
+    for before_run in BEFORE_RUN.parts():
         for chain, chain_instants in instants.items():
             before_run(workspace, [chain], {partition_text(when) for when in chain_instants}, every_byte=every_byte)
     _prepared.add(run_id)

@@ -230,7 +230,7 @@ async def _possible_causes(
         count = sum(lacking.values())
         drift.omitted[block] = count
         return [[Cause("omitted_events", WORDS["omitted_events"].format(count=count), block, suspect)]]
-    unreadable = sum(log.topics[:1] == [TRANSFER] and moves_of(log) is None for log in emitted)
+    unreadable = sum(log.topics[:1] == [TRANSFER] and moves_of(log.topics, log.data) is None for log in emitted)
     if unreadable:
         return [[Cause("unreadable_events", WORDS["unreadable_events"].format(count=unreadable), block, suspect)]]
     parties = {party for row in stored_rows for party in (row[3], row[4])} | set(wrong[:50])

@@ -33,24 +33,11 @@ CREATE TABLE IF NOT EXISTS covered (
     last INTEGER NOT NULL,
     PRIMARY KEY (chain, scope, first)
 );
-CREATE TABLE IF NOT EXISTS owed ( -- blocks that a repair removed and has yet to read again
-    chain TEXT NOT NULL,
-    scope TEXT NOT NULL,
-    first INTEGER NOT NULL,
-    last INTEGER NOT NULL
-);
 CREATE TABLE IF NOT EXISTS hashes (
     chain TEXT NOT NULL,
     number INTEGER NOT NULL,
     hash TEXT NOT NULL,
     PRIMARY KEY (chain, number)
-);
-CREATE TABLE IF NOT EXISTS ranges ( -- the most blocks that an endpoint answers at a time
-    chain TEXT NOT NULL,
-    host TEXT NOT NULL,
-    method TEXT NOT NULL,
-    blocks INTEGER NOT NULL,
-    PRIMARY KEY (chain, host, method)
 );
 CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was asked about
     chain TEXT NOT NULL,
@@ -176,30 +163,13 @@ class Checkpoints:
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, block))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (block, self._chain, block))
 
-    def owe_from(self, block: int) -> None:
-        """Delete the checkpoints of all blocks from ``block`` on, and note the blocks of each scope as owed."""
-        with self._database as database:
-            database.execute(
-                "INSERT INTO owed SELECT chain, scope, max(first, ?), last FROM covered WHERE chain = ? AND last >= ?",
-                (block, self._chain, block),
-            )
-            self.roll_back(block - 1)
-
-    def owed_blocks(self) -> dict[str, list[Interval]]:
-        """Return the blocks of each scope that a repair removed and has not read again."""
-        with self._database as database:
-            rows = database.execute("SELECT scope, first, last FROM owed WHERE chain = ?", (self._chain,)).fetchall()
-        return {
-            scope: merge_intervals(
-                (first_block, last_block) for row_scope, first_block, last_block in rows if row_scope == scope
-            )
-            for scope in sorted({scope for scope, _, _ in rows})
-        }
-
-    def forget_owed(self) -> None:
-        """Note that all owed blocks were read again."""
-        with self._database as database:
-            database.execute("DELETE FROM owed WHERE chain = ?", (self._chain,))
+    def covered_from(self, block: int) -> dict[Interval, set[str]]:
+        """Return the blocks from ``block`` on that were read, as intervals with their scopes."""
+        sql = "SELECT scope, max(first, ?), last FROM covered WHERE chain = ? AND last >= ?"
+        intervals: dict[Interval, set[str]] = {}
+        for scope, first_block, last_block in self._database.execute(sql, (block, self._chain, block)):
+            intervals.setdefault(Interval(first_block, last_block), set()).add(scope)
+        return intervals
 
     def thin_out(self, dense_from: int, ends: int) -> None:
         """Delete the hashes of blocks before ``dense_from``, except every ``ends``-th block and the last block of each
@@ -209,21 +179,6 @@ class Checkpoints:
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
                 " AND number NOT IN (SELECT last FROM covered WHERE chain = ?)",
                 (self._chain, dense_from, ends, self._chain),
-            )
-
-    def range_of(self, hosts: Iterable[str], method: str) -> int | None:
-        """Return the most blocks that all of these endpoints answer at a time; None if it is not known of any."""
-        sql = "SELECT host, blocks FROM ranges WHERE chain = ? AND method = ?"
-        with self._database as database:
-            blocks_by_host = dict(database.execute(sql, (self._chain, method)).fetchall())
-        return min((blocks_by_host[host] for host in hosts if host in blocks_by_host), default=None)
-
-    def keep_range(self, hosts: Iterable[str], method: str, blocks: int) -> None:
-        """Store the most blocks that each of these endpoints answers at a time."""
-        with self._database as database:
-            database.executemany(
-                "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?)",
-                [(self._chain, host, method, blocks) for host in hosts],
             )
 
     def not_asked(self, kind: str, addresses: Iterable[str]) -> list[str]:
@@ -243,8 +198,7 @@ class Checkpoints:
         """
         with self._database as database:
             database.executemany(
-                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
-                [(self._chain, address, kind) for address in addresses],
+                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)", [(self._chain, address, kind) for address in addresses]
             )
 
 

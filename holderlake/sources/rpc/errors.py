@@ -19,6 +19,7 @@ import re
 from typing import Final
 
 from holderlake.engine.errors import EngineError
+from holderlake.sources.formats import FORMATS_TABLE
 
 
 class RpcError(EngineError):
@@ -79,44 +80,12 @@ class Diverged(RpcError):
 
 
 _NO_METHOD: Final = -32601
-_NO_METHOD_WORDS: Final = re.compile(
-    r"(method|namespace)\b.*\b(not (found|supported|available|exist|enabled|allowed)|does not exist|disabled)"
-    r"|unsupported method|unknown method|not implemented",
-    re.IGNORECASE,
+_NO_METHOD_WORDS, _RATE, _SIZE, _ANY_LIMIT, _PASSING, _NOT_KEPT = (
+    re.compile("|".join(FORMATS_TABLE["node_errors"][kind]), re.IGNORECASE)
+    for kind in ("no_method", "rate", "size", "any_limit", "passing", "not_kept")
 )
-_RATE: Final = re.compile(
-    r"rate.?limit|too many requests|requests? per (second|minute)|per second|throughput|capacity|quota|credits"
-    r"|daily|monthly|compute units|throttl|busy|overload|try again later|retry later",
-    re.IGNORECASE,
-)
-_SIZE: Final = re.compile(
-    r"block range|range (is )?(too|limit|exceed)|\brange\b.*\b(large|wide|limit|max|exceed|less|greater|up to)"
-    r"|too many (results|blocks|logs|topics)|too (large|wide|big|long)|more than \d+ (results|logs|blocks)"
-    r"|exceeds?\b.*\b(limit|max|range|size|results|blocks|logs)|limit(ed)? .*\b(range|blocks|results|logs)"
-    r"|max(imum)?\b.*\b(range|blocks|results|logs)|response size|query (time|returned)|time.?d? ?out|timeout"
-    r"|took too long|deadline exceeded|reduce the|smaller|narrow",
-    re.IGNORECASE,
-)
-_ANY_LIMIT: Final = re.compile(
-    r"rang|blocks?\b|results?|logs?\b|events?\b|records?|rows|items|size|bytes|large|\bbig|long|wide|span|distance"
-    r"|difference|window|tim(e|ing)|deadline|limit|max|exceed|too (many|much)|more than|over \d|above|beyond|at most"
-    r"|up to|less than|fewer|narrow|reduc|split|pagina|tier\b|\bplan\b|upgrade|batch|cap(ped|s)?\b|allowed",
-    re.IGNORECASE,
-)
-"""Words of errors about a limit of any kind. They decide only for calls that can be split into smaller ranges."""
 _LIMIT_CODES: Final = frozenset({-32005, -32016, -32062, -32614, -32701, 413})
 """Error codes with which providers report that a call exceeds a limit."""
-_PASSING: Final = re.compile(
-    r"internal error|header not found|unknown block|not (yet )?(available|synced)|unavailable|syncing"
-    r"|connection|bad gateway|no (healthy )?(upstream|backend)",
-    re.IGNORECASE,
-)
-_NOT_KEPT: Final = re.compile(
-    r"\bpruned?\b|\bpruning\b|\barchiv(e|al)\b|missing trie|\bstate\b.*\b(not available|unavailable|missing|not found)"
-    r"|(historical|old|missing) state|distance to target block|(no|without) state\b",
-    re.IGNORECASE,
-)
-"""Words of endpoints that do not keep old blocks or their state. Smaller ranges do not help, another endpoint may."""
 _REVERTED: Final = re.compile(r"revert", re.IGNORECASE)
 """Word of errors whose text may come from a contract."""
 _TOO_MANY: Final = 429

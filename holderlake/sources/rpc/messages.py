@@ -46,12 +46,13 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Header(msgspec.Struct, rename="camel", gc=False):
-    """A block without its transactions."""
+    """A block without its transactions. ``logs_bloom`` shows which topics its events may have; a portal lacks it."""
 
     number: str
     hash: str
     parent_hash: str
     timestamp: str
+    logs_bloom: str = "0x0"
 
 
 class Transaction(msgspec.Struct, rename="camel", gc=False):
@@ -64,7 +65,7 @@ class Transaction(msgspec.Struct, rename="camel", gc=False):
     transaction_index: str
 
 
-class Block(Header, rename="camel", gc=False):
+class Block(Header, rename="camel", gc=False, kw_only=True):
     """A block with its transactions."""
 
     transactions: list[Transaction]

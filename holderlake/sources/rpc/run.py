@@ -52,6 +52,9 @@ _FLUSH_SECONDS: Final = 20.0
 _TOKENS_A_QUERY: Final = 200
 _ROWS_OF_TOKEN: Final = 50_000
 """Number of rows of a token that decide whether its values are numbers of items."""
+_FEWEST_HIDDEN: Final = 3
+_PART_HIDDEN: Final = 10
+"""One in this number of blocks without transfers must have some by its header; by chance one in thousands has."""
 _FIRST_ROWS: Final = """
 FROM read_parquet($files)
 QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log_index) <= $rows
@@ -212,6 +215,7 @@ class ChainImport:
         self._checkpoints = Checkpoints(store.root, chain)
         self._report = NodeReport(chain, first_block=selection.first_block)
         self._partly_indexed: Counter[str] = Counter()
+        self._silent = self._hidden = 0
         self._began = time.monotonic()
         self._total = 0
 
@@ -279,8 +283,7 @@ class ChainImport:
         self._total = self._report.blocks + sum(part.last_block - part.first_block + 1 for part in (*events, *values))
         for part in events:
             tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
-            endpoint_limit = self._checkpoints.range_of(self._node.hosts, EventReader.method)
-            width = Width(self._options.blocks, self._options.most_blocks, endpoint_limit)
+            width = Width(self._options.blocks, self._options.most_blocks)
             await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
         for part in values:
             width = Width(1, max(1, (self._node.batch - 1) // 2))
@@ -312,13 +315,6 @@ class ChainImport:
 
         Rows are stored when there are ``ReadOptions.commit_rows`` of them, after some seconds, and at the end.
         """
-        try:
-            await self._read_and_store(part, reader)
-        finally:
-            if reader.width.is_limited and reader.width.works:
-                self._checkpoints.keep_range(self._node.hosts, reader.method, reader.width.works)
-
-    async def _read_and_store(self, part: Segment, reader: Reader) -> None:
         pending = _Pending()
         async with aclosing(in_order(reader, part.first_block, part.last_block, self._options.concurrency)) as pieces:
             async for batch in pieces:
@@ -353,6 +349,8 @@ class ChainImport:
         report.logs += piece.logs
         report.passed_over += piece.passed_over
         self._partly_indexed += piece.partly_indexed
+        self._silent += piece.silent
+        self._hidden += piece.hidden
         report.rows += piece.rows.num_rows
         self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
 
@@ -382,11 +380,18 @@ class ChainImport:
             )
 
     async def _compare_supplies(self) -> None:
-        """Add a notice for each named token whose events are not proven complete by the supply of its contract.
+        """Add a notice if headers show events that the node has discarded, and for each named token whose events are
+        not proven complete by the supply of its contract.
 
         A node that has discarded old logs answers with an empty list for their blocks.
         """
         report, block = self._report, self._report.last_block
+        if self._hidden >= _FEWEST_HIDDEN and self._hidden * _PART_HIDDEN >= self._silent:
+            report.notices.append(
+                f"{self._hidden:,} examined blocks without transfers have Transfer events by their headers: the node "
+                "has discarded events, so transfers are missing. Use another node, for example an archive node, "
+                "with another --chain or engine.store"
+            )
         if not (report.blocks and self._options.has_state):
             return
         for token in self._tokens_in_store() if self._selection.tokens is not None else ():
@@ -445,31 +450,26 @@ class ChainImport:
     # ------------------------------------------------------------------ metadata of contracts
 
     async def _describe(self) -> None:
+        """Ask contracts for the metadata of tokens: once, and for decimals until a contract reports them."""
         tokens = self._tokens_in_store()
-        addresses = [token.address for token in tokens if token.address != NATIVE] if self._options.has_state else []
-        new_addresses = self._checkpoints.not_asked("token", addresses)
-        assumed = [token for token in tokens if token.address in set(new_addresses) and token.name == token.address]
-        new_tokens = await described(self._node, assumed)
-        self._store.add_tokens(replace(token, is_indexed=False) for token in new_tokens)  # others stay indexed
+        token_contracts = [token for token in tokens if token.address != NATIVE] if self._options.has_state else []
+        new_addresses = set(self._checkpoints.not_asked("token", (token.address for token in token_contracts)))
+        nameless = [one for one in token_contracts if one.address in new_addresses and one.name == one.address]
+        due = list(dict.fromkeys([*nameless, *(one for one in token_contracts if one.has_assumed_decimals)]))
+        answers = await described(self._node, due)
+        self._store.add_tokens(  # others stay indexed
+            replace(token, is_indexed=False)
+            for earlier, token in zip(due, answers, strict=True)
+            if (token, token.is_assumed) != (earlier, earlier.is_assumed)
+        )
         self._checkpoints.keep_asked("token", new_addresses)
-        if self._options.has_state:
-            await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
         if self._report.added:
-            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else assumed)
-        self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
+            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else nameless)
+        self._report.tokens_described = sum(token.name != token.address for token in answers[: len(nameless)])
         if self._selection.tokens is not None and self._options.has_state:
             await self._find_contracts(tokens)
-
-    async def _ask_decimals(self, tokens: Sequence[TokenInfo]) -> None:
-        """Ask for the decimals of tokens whose contracts did not report them before."""
-        due = [token for token in tokens if token.has_assumed_decimals]
-        self._store.add_tokens(
-            replace(token, decimals=places, is_assumed=False, is_indexed=False)
-            for token, places in zip(due, await decimals(self._node, due), strict=True)
-            if places is not None
-        )
 
     def _odd_values(self, tokens: Sequence[TokenInfo]) -> list[str]:
         """Return notices about tokens whose first stored values are probably not amounts, such as numbers of items."""
@@ -535,14 +535,6 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
     return [
         _described(token, *token_answers)
         for token, token_answers in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)
-    ]
-
-
-async def decimals(node: Node, tokens: Sequence[TokenInfo]) -> list[int | None]:
-    """Return the decimals that the contracts of tokens report, None where one reports none. Raises ``RpcError``."""
-    answers = await _all(node, [eth_call(token.address, _DECIMALS) for token in tokens])
-    return [
-        decimals_of(answer) if token.standard == "erc20" else 0 for token, answer in zip(tokens, answers, strict=True)
     ]
 
 

@@ -107,6 +107,16 @@ def test_events_that_a_node_has_discarded_are_noticed_by_the_supply(tmp_path: Pa
 
 
 @pytest.mark.integration
+def test_events_that_a_node_has_discarded_are_noticed_by_headers(tmp_path: Path) -> None:
+    for mode, is_noticed in (("pruned:20000", True), ("ok", False)):
+        with faulty_node(mode) as node:
+            command = ("import", "node", "--chain", "eth", "--all-tokens", "--json", node.url)
+            ended = holderlake(*command, env={"HOLDERLAKE_HOME": str(tmp_path / mode[:2])})
+        notices = json.loads(ended.stdout)["notices"]
+        assert any("the node has discarded events" in notice for notice in notices) == is_noticed, notices
+
+
+@pytest.mark.integration
 def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
     code, output = run(tmp_path, "cut:700", "node", "--to-block", "1000")
     assert (code, balances(tmp_path)) == (0, minted(1_000)), output
