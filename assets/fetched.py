@@ -7,7 +7,6 @@ succeeds, so that later steps can use the other parts. Then the check ``is_compl
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -34,16 +33,14 @@ from holderlake.core.dagster.runs import (
     by_day,
     incomplete_days,
     ingest_run,
+    load_after_error,
     note_incomplete,
     prepare,
     refresh_start,
 )
 from holderlake.core.dagster.versions import WATCHLIST, input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
-from holderlake.core.lake.lake import LakeError
 from holderlake.core.setting_types import Texts
-from holderlake.core.storage.sqlite import DatabaseError
-from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
@@ -191,8 +188,7 @@ def _ingest(
         for table in stream.tables:
             _log(context, stream, table, finished, config, workspace, key_prefix)
         if context.job_def.has_node_named("__".join([*key_prefix, "warehouse"])):  # its step is not executed
-            with suppress(OSError, LakeError, WarehouseError, DatabaseError):
-                workspace.warehouse.load(workspace.lake)
+            load_after_error(workspace)
         raise
     incomplete = incomplete_days(workspace, stream, instants, results)
     note_incomplete(context.instance, context.run.run_id, stream, incomplete)

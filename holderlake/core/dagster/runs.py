@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -17,9 +18,12 @@ from holderlake.core.dagster.partitions import RANGE_TAGS
 from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
+from holderlake.core.lake.lake import LakeError
 from holderlake.core.parts import Kind
 from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
+from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.core.workspace import Workspace
 
 
@@ -183,6 +187,12 @@ def fail_if_incomplete(instance: DagsterInstance, run_id: str) -> None:
         instance.add_run_tags(run_id, {ERROR_TAG: INCOMPLETE})
         listed = "; ".join(f"{name} lacks a part of {text}" for name, text in lacks.items())
         raise Failure(f"{listed}. The rest is stored. {REPEATED}", allow_retries=False)
+
+
+def load_after_error(workspace: Workspace) -> None:
+    """Load the lake and the credits into the warehouse after an error of a run. Ignore a second error."""
+    with suppress(OSError, LakeError, WarehouseError, DatabaseError):
+        workspace.warehouse.load(workspace.lake)
 
 
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:

@@ -26,14 +26,19 @@ _WITHOUT_ROWS: Final = frozenset({"$", "$.nodes", "$.nodes.top_holders"})
 
 
 def lacking(lake: Lake, manifest: Manifest) -> dict[str, str]:
-    """Return the subjects that a partition was asked for and lacks, with the code of their failure."""
+    """Return the subjects that a partition was asked for and lacks, with the code of their failure.
+
+    A subject that an answer leaves out while it has others is unknown to the provider: the partition does not
+    lack it.
+    """
     if not manifest.unanswered and not manifest.failures:
         return {}
     rows = lake.rows(manifest, FAILURES).to_pylist() if manifest.failures else []
     codes = {row["subject"]: row["code"] for row in rows}
     empty = {row["subject"] for row in rows if row["code"] == MISSING_CONTENT and row["place"] in _WITHOUT_ROWS}
     subjects = sorted(manifest.unanswered | empty)
-    return {subject: code for subject in subjects if (code := codes.get(subject, UNSENT)) not in FACTS}
+    facts = FACTS | {"left_out"} if manifest.covered else FACTS
+    return {subject: code for subject in subjects if (code := codes.get(subject, UNSENT)) not in facts}
 
 
 def may_be_answered(lake: Lake, manifest: Manifest, subjects: Iterable[str]) -> list[str]:
