@@ -65,23 +65,25 @@ def scopes_to_repeat(runs: Sequence[Asked], scheduled: Mapping[str, Iterable[dat
     ``runs`` are the newest first, ``scheduled`` are the schedule's instants by chain.
     """
     scopes: dict[Scope, list[datetime]] = {}
+    is_stopped: dict[Day, bool] = {}
     complete: set[Day] = set()
-    incomplete: set[Day] = set()
     for asked in sorted(runs, key=lambda asked: asked.attempt.ended or asked.created, reverse=True):
         attempt = asked.attempt
-        if attempt.is_success and not attempt.is_limited:
-            complete |= attempt.days - incomplete
-        elif attempt.error and attempt.ended and attempt.error not in _NOT_REPEATED:
+        if attempt.ended is None:
+            continue
+        if not attempt.is_limited:
+            newest = dict.fromkeys(attempt.days, bool(attempt.error) and attempt.error != INCOMPLETE)
+            is_stopped = newest | is_stopped
+            complete |= attempt.days if attempt.is_success else set()
+        if attempt.error and attempt.error not in _NOT_REPEATED:
             for scope, instants in asked.scopes.items():
-                open_instants = [when for when in instants if (scope.chain, when.date()) not in complete]
-                if open_instants:
+                if open_instants := [when for when in instants if (scope.chain, when.date()) not in complete]:
                     scopes.setdefault(scope, []).extend(open_instants)
-            if attempt.error == INCOMPLETE and not attempt.is_limited:
-                incomplete |= attempt.days - complete
+    limited = {day for asked in runs for day in asked.attempt.days if asked.attempt.is_limited}
     for chain, due in scheduled.items():
         for when in due:
-            is_requested = (chain, when.date()) in complete | incomplete
-            scopes.setdefault(Scope(chain, is_stopped=not is_requested), []).append(when)
+            day = (chain, when.date())
+            scopes.setdefault(Scope(chain, is_stopped=is_stopped.get(day, day in limited)), []).append(when)
     return scopes
 
 
