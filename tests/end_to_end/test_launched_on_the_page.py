@@ -79,6 +79,7 @@ def firewall(
             "PROVIDER__URL": provider.address,
             "PROVIDER__ATTEMPTS": "1",
             "API_KEY": sample_service.secret,
+            "SCHEDULE__START": DAYS[0],
             "WATCHLIST": json.dumps({CHAIN: tokens}),
         }
         for name, value in chosen.items():
@@ -110,6 +111,7 @@ def test_days_that_a_firewall_answered_are_red_and_repaired(firewall: Firewall, 
         firewall.blocked = {str(_seconds(key)) for key in EMPTY}
         parameters = {"assetSelection": [{"path": ["holders"]}], "partitionNames": KEYS[1:]}
         launched = client._execute(BACKFILL, {"parameters": parameters})["launchPartitionBackfill"]
+        assert "backfillId" in launched, launched
         backfill = {"id": launched["backfillId"]}
 
         def status() -> str:

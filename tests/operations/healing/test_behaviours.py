@@ -190,7 +190,7 @@ def test_a_day_ends_as_it_should(
     make_workspace: MakeWorkspace, instance: DagsterInstance, sample_service: Any, behaviour: Behaviour
 ) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
-    settings = {"attempts": 1, "timeout_seconds": 3.0, "rate_window_seconds": 0.2, "answer_megabytes": 1}
+    settings = {"attempts": 1, "timeout_seconds": 8.0, "rate_window_seconds": 0.2, "answer_megabytes": 1}
     with _serving(sample_service, behaviour).serving() as provider:
         workspace = make_workspace(
             base_url=provider.address, watchlist={CHAIN: tokens}, provider={"url": provider.address, **settings}

@@ -167,7 +167,7 @@ def test_a_token_that_the_provider_does_not_know_is_not_repeated(
 ) -> None:
     pipeline = Pipeline(make_workspace(watchlist={CHAIN: [UNKNOWN]}), instance)
     _expect(pipeline, YESTERDAY)
-    assert pipeline.sensor("healing") == [(_key(YESTERDAY), True)]
+    assert pipeline.sensor("healing") == [(_key(YESTERDAY), False)]  # no token of the day has an answer
     assert {row["code"] for row in pipeline.workspace.lake.read("failures").to_pylist()} >= {"unknown_token"}
     assert pipeline.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
 
@@ -178,7 +178,7 @@ def test_a_given_up_day_is_reported_once_with_its_name(
 ) -> None:
     pipeline = Pipeline(make_workspace(watchlist={"unknown": ["token"]}, healing={"attempts": 1}), instance)
     _expect(pipeline, YESTERDAY)
-    assert pipeline.sensor("healing") == [(f"unknown|{YESTERDAY:%Y-%m-%d}", True)]
+    assert pipeline.sensor("healing") == [(f"unknown|{YESTERDAY:%Y-%m-%d}", False)]
     for _ in range(2):
         assert pipeline.sensor("healing") == ["0 days wait for another attempt, 1 given up"]
         pipeline.notify()
