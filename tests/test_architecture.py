@@ -25,7 +25,6 @@ CORE = {
     "core.settings": {"core.contract", "core.setting_types", "core.parts", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
     "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
-    "core.client": {"core.contract", "core.provider"},
     "core.decoding": {"core.contract"},
     "core.lake": {"core.contract", "core.storage", "core.units"},
     "core.warehouse": {"core.contract", "core.storage", "core.settings", "core.lake", "core.parts"},

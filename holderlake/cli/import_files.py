@@ -12,7 +12,7 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.core.units import counted
-from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
+from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken, indexed_tokens
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import ImportReport, Key
 from holderlake.engine.store.store import Store
@@ -103,7 +103,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         if "token_address" in options.column_map.constants:
             store.index_tokens(report.keys, IMPORT)  # the user named the token
         tokens.update(report.keys)
-        indexed[:] = store.index()
+        indexed[:] = store.read(indexed_tokens)
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
         store.add_decimals(file_transfers.decimals)
         notices = [

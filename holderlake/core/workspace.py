@@ -21,7 +21,8 @@ from holderlake.core.contract.times import to_unix, utc_now
 from holderlake.core.http import MEGABYTE
 from holderlake.core.lake.lake import Lake, Manifest
 from holderlake.core.parts import Kind
-from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.provider.attempts import CallOptions
+from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.provider.plan_limits import PlanLimits

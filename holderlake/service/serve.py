@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
 
 from holderlake.core.settings import Settings, load_settings
 from holderlake.core.signals import until_stopped
@@ -67,11 +68,15 @@ def app() -> ASGIApp:
     """Return the ASGI app for one of several processes. It closes its store and its database of keys when it shuts
     down."""
     follow_supervisor()
-    settings = load_settings()
-    sample = os.environ.get(SAMPLE_VARIABLE)
     exit_stack = ExitStack()
-    store, keys = exit_stack.enter_context(_opened(settings, Path(sample) if sample else None))
-    return _closing(create_app(store, keys, settings.section(ServiceSettings)), exit_stack)
+    try:
+        settings = load_settings()
+        sample = os.environ.get(SAMPLE_VARIABLE)
+        store, keys = exit_stack.enter_context(_opened(settings, Path(sample) if sample else None))
+        return _closing(create_app(store, keys, settings.section(ServiceSettings)), exit_stack)
+    except Exception:
+        _log.exception("the service could not start")
+        sys.exit(STARTUP_FAILURE)  # so that the supervisor starts no other process
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _BATCH: Final = 1 << 14
 _PIECE: Final = 1 << 20
 _LONGEST_WORD: Final = 16
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
-_BROKEN: Final = object()
+_NO_OBJECT: Final = "not a complete JSON object; write one object on each line"
 
 
 def read_json(path: Path, stream: TextIO, rows_at: str | None = None, pages: Pages | None = None) -> pa.Table:
@@ -116,10 +116,9 @@ def _documents(path: Path, stream: TextIO) -> Iterator[_Document]:
     texts = _lines(head, stream)
     lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
     line, first_line = next(lines, (1, ""))
-    value = _loaded(first_line)
-    if isinstance(value, RepeatedKey):
-        raise bad_source(path, f"{value}; remove the repetition", line=line)
-    if value is _BROKEN:
+    try:
+        value = _decoded(path, first_line, line)
+    except (ValueError, RecursionError):
         yield _Document(path, _whole_document(path, line, first_line + "".join(texts)), is_alone=True)
         return
     following = next(lines, None)
@@ -198,32 +197,29 @@ def _lines(head: str, stream: TextIO) -> Iterator[str]:
 
 
 def _line(path: Path, line: int, text: str) -> Any:
-    document = _loaded(text)
-    if isinstance(document, RepeatedKey):
-        raise bad_source(path, f"{document}; remove the repetition", line=line)
-    if document is _BROKEN:
-        raise bad_source(path, "not a complete JSON object; write one object on each line", line=line)
-    return document
+    try:
+        return _decoded(path, text, line)
+    except (ValueError, RecursionError):
+        raise bad_source(path, _NO_OBJECT, line=line) from None
 
 
 def _whole_document(path: Path, line: int, text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return _decoded(path, text)
     except RecursionError:
         raise bad_source(path, TOO_DEEP) from None
-    except RepeatedKey as error:
-        raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:
         if "\n{" in text.strip():
-            raise bad_source(path, "not a complete JSON object; write one object on each line", line=line) from None
+            raise bad_source(path, _NO_OBJECT, line=line) from None
         raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from None
 
 
-def _loaded(text: str) -> Any:
+def _decoded(path: Path, text: str, line: int | None = None) -> Any:
+    """Return the value of a text. Raises ``BadSource`` for a repeated key, ``ValueError`` or ``RecursionError``."""
     try:
         return _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        return error if isinstance(error, RepeatedKey) else _BROKEN
+    except RepeatedKey as error:
+        raise bad_source(path, f"{error}; remove the repetition", line=line) from None
 
 
 class RepeatedKey(ValueError):

@@ -89,14 +89,17 @@ def web_ui(folder: Path) -> Iterator[tuple[DagsterGraphQLClient, subprocess.Pope
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "holderlake.cli.main", "ui", "--port", str(port)]
+    command = [sys.executable, "-m", "holderlake.cli.main", "ui", "--open", "--port", str(port)]
+    shell = os.environ | {"BROWSER": f"sh -c 'echo %s > {folder / 'opened'}'"}
     with (
         (folder / "ui.log").open("w") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=shell, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
     ):
         try:
             server_info = f"http://127.0.0.1:{port}/server_info"
             wait_until(lambda: httpx.get(server_info).is_success, process, (folder / "ui.log").read_text)
+            shown = wait_until(lambda: (folder / "opened").exists() and (folder / "opened").read_text(), process)
+            assert shown == f"http://127.0.0.1:{port}/asset-groups\n"
             yield DagsterGraphQLClient("127.0.0.1", port), process
         finally:
             process.send_signal(signal.SIGINT)

@@ -16,6 +16,7 @@ from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_contex
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace, make_workspace
+from holderlake.engine.catalog.indexed_tokens import indexed_tokens
 from holderlake.engine.store.store import Store
 from holderlake.operations.healing.expected import record_transfers_tick
 from holderlake.pipelines.definitions import build_defs
@@ -232,7 +233,7 @@ def test_only_tokens_that_are_named_are_indexed(
 ) -> None:
     assert run(tmp_path, "import", "node", serve(MadeUpChain(50).answer).url, *asked).returncode == 0
     with Store(tmp_path / "engine") as store:
-        assert [token.address for token in store.index()] == marked
+        assert [token.address for token in store.read(indexed_tokens)] == marked
 
 
 def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_path: Path, serve: Serve) -> None:

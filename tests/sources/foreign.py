@@ -236,11 +236,6 @@ ETHERSCAN = both("ETHERSCAN")
 ETHERSCAN_CSV = both("ETHERSCAN_CSV")
 DUNE = both("DUNE")
 DUNE_TRANSFERS = both("DUNE_TRANSFERS")
-FLIPSIDE = both("FLIPSIDE")
-ALLIUM = both("ALLIUM")
-BIGQUERY = both("BIGQUERY")
-MORALIS = both("MORALIS")
-CHAINBASE = [{**{name: row[name] for name in row if name != "token_address"}, "contract_address": TOKEN} for row in ETL]
 ALCHEMY = both("ALCHEMY")
 ALCHEMY_COIN = {
     **ALCHEMY[0],
@@ -356,7 +351,6 @@ SAMPLES: Sequence[Sample] = (
     Sample("semicolons, BOM, CRLF", "excel.csv", b"\xef\xbb\xbf" + as_csv(ETL, ";", "\r\n"), ETH),
     Sample("tabs", "transfers.tsv", as_csv(ETL, "\t"), ETH),
     Sample("BigQuery crypto_ethereum", "export.csv.gz", gzip.compress(as_csv(ETL)), ETH),
-    Sample("BigQuery token_transfers of Google", "export.json", as_lines(BIGQUERY), ETH),
     Sample("Etherscan tokentx", "tokentx.json", as_json({"status": "1", "message": "OK", "result": ETHERSCAN}), ETH),
     Sample(
         "Etherscan CSV export",
@@ -364,13 +358,7 @@ SAMPLES: Sequence[Sample] = (
         as_csv(ETHERSCAN_CSV),
         {**ETH, "constants": (f"token_address={TOKEN}", "decimals=2")},
     ),
-    Sample("Dune evt_Transfer", "dune.csv", as_csv(DUNE), ETH),
     Sample("Dune results API", "dune.json", as_json({"result": {"rows": DUNE, "metadata": {"column_names": []}}}), ETH),
-    Sample("Dune tokens.transfers", "dune.csv", as_csv(DUNE_TRANSFERS)),
-    Sample("Flipside", "flipside.csv", as_csv(FLIPSIDE), ETH),
-    Sample("Allium", "allium.parquet", as_parquet(ALLIUM), ETH),
-    Sample("Moralis", "moralis.json", as_json({"page": 1, "cursor": "", "result": MORALIS}), ETH),
-    Sample("Chainbase", "chainbase.json", as_json({"code": 0, "message": "ok", "data": CHAINBASE}), ETH),
     Sample(
         "Alchemy getAssetTransfers",
         "alchemy.json",

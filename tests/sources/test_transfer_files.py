@@ -243,7 +243,7 @@ def test_the_error_of_an_incomplete_layout_has_the_missing_column(csv_file: Writ
     row = etl()
     del row["log_index"]
     message = refusal(csv_file(row))
-    assert "The nearest is ethereum-etl token_transfers, which also needs log_index" in message
+    assert "the nearest is ethereum-etl token_transfers, which also needs log_index" in message
 
 
 def test_a_wrong_format_is_refused(csv_file: Write) -> None:

@@ -285,7 +285,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
         by_names += " --chain CHAIN"
     return raw.bad(
-        f"unknown layout; map its columns, for example with {by_names} (and --set OURS=VALUE for constant values). "
-        f"Columns seen: {listed(names)}. Known layouts: {titles}. The nearest is {nearest}, which "
-        f"also needs {', '.join(lacked)}"
+        f"unknown layout; the nearest is {nearest}, which also needs {', '.join(lacked)}. Map its columns, for example "
+        f"with {by_names} (and --set OURS=VALUE for constant values). Columns seen: {listed(names)}. "
+        f"Known layouts: {titles}"
     )

@@ -24,7 +24,7 @@ from holderlake.sources.rpc.events import EVENTS, TRANSFER, Rows, add_transfers,
 from holderlake.sources.rpc.messages import (
     Log,
     block_events,
-    code_at,
+    code,
     eth_call,
     logs,
     transaction_events,
@@ -510,7 +510,7 @@ class Contract:
     async def keeps_state(self, block: int) -> bool:
         """Return whether the node has the contract's code at a block, so that it keeps the state of it."""
         try:
-            (answer,) = await self._node.ask([code_at(self.token, block)], list)
+            (answer,) = await self._node.ask([code(self.token, block)], list)
         except FAILURES:
             return False
         return answer is not None

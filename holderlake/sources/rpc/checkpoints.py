@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -214,14 +213,6 @@ class Interval(NamedTuple):
         return self.last_block - self.first_block + 1
 
 
-class Segment(NamedTuple):
-    """Blocks from ``first_block`` to ``last_block``, both included, and the scopes that lack them (``checkpoints``)."""
-
-    first_block: int
-    last_block: int
-    scopes: tuple[str, ...]
-
-
 def merge_intervals(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
     """Return the blocks of ``intervals`` as the least number of intervals, sorted."""
     disjoint: list[Interval] = []
@@ -245,28 +236,13 @@ def gaps(covered: Iterable[tuple[int, int]], first_block: int, last_block: int) 
         yield Interval(first_block, last_block)
 
 
-def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first_block: int, last_block: int) -> list[Segment]:
-    """Return the blocks from ``first_block`` to ``last_block`` (both included) that one or more scopes lack, as
-    ascending segments.
-
-    ``covered`` has for each scope the intervals that were read. All blocks of a segment are missing in the same scopes.
-    """
-    missing = {scope: list(gaps(intervals, first_block, last_block)) for scope, intervals in covered.items()}
-    edges = sorted(
-        {
-            edge
-            for scope_gaps in missing.values()
-            for gap in scope_gaps
-            for edge in (gap.first_block, gap.last_block + 1)
-        }
-    )
-    result: list[Segment] = []
-    for begin, end in pairwise(edges):
-        scopes = tuple(
-            scope
-            for scope, scope_gaps in missing.items()
-            if any(gap.first_block <= begin <= gap.last_block for gap in scope_gaps)
-        )
-        if scopes:
-            result.append(Segment(begin, end - 1, scopes))
-    return result
+def missing_blocks(
+    covered: Mapping[str, Iterable[tuple[int, int]]], first_block: int, last_block: int
+) -> dict[Interval, list[str]]:
+    """Return the blocks from ``first_block`` to ``last_block`` (both included) that scopes lack, as ascending intervals
+    with the scopes that lack exactly these. ``covered`` has for each scope the intervals that were read."""
+    missing: dict[Interval, list[str]] = {}
+    for scope, intervals in covered.items():
+        for gap in gaps(intervals, first_block, last_block):
+            missing.setdefault(gap, []).append(scope)
+    return dict(sorted(missing.items()))

@@ -110,35 +110,6 @@ class TracedTransaction(msgspec.Struct, rename="camel", gc=False):
     tx_hash: str | None = None
 
 
-class TraceAction(msgspec.Struct, rename="camel", gc=False):
-    """Action of a trace of ``trace_block``: a call, a creation or a self-destruction."""
-
-    from_: str | None = msgspec.field(name="from", default=None)
-    to: str | None = None
-    value: str | None = None
-    call_type: str | None = None
-    address: str | None = None
-    refund_address: str | None = None
-    balance: str | None = None
-
-
-class TraceResult(msgspec.Struct, rename="camel", gc=False):
-    """Result of a trace. ``address`` is that of the created contract, None if no contract was created."""
-
-    address: str | None = None
-
-
-class Trace(msgspec.Struct, rename="camel", gc=False):
-    """One trace of ``trace_block``, for example of a call. A caller comes before its inner calls."""
-
-    type: str
-    action: TraceAction
-    trace_address: list[int]
-    transaction_hash: str | None = None
-    error: str | None = None
-    result: TraceResult | None = None
-
-
 @lru_cache(maxsize=1 << 16)
 def number(text: str) -> int:
     """Return a hexadecimal number as an integer. Results are cached. Raises ``ValueError`` for other text."""
@@ -209,12 +180,6 @@ def call_frames(block: int) -> Call:
     return Call("debug_traceBlockByNumber", [hex(block), tracer], list[TracedTransaction])
 
 
-def traces(block: int) -> Call:
-    """Return the call for the inner calls of a block's transactions, in the format of Erigon, Nethermind, Reth and
-    anvil."""
-    return Call("trace_block", [hex(block)], list[Trace] | None)
-
-
 def eth_call(to: str, data: str, at: int | None = None) -> Call:
     """Return the call that executes a contract's function at block ``at``, by default the newest one. Its result is
     None if the function fails.
@@ -224,11 +189,8 @@ def eth_call(to: str, data: str, at: int | None = None) -> Call:
     return Call("eth_call", [{"to": to, "data": data}, "latest" if at is None else hex(at)], str, may_fail=True)
 
 
-def code_at(address: str, block: int) -> Call:
-    """Return the call for the code at an address after a block. Its result is ``0x`` for an address without code."""
-    return Call("eth_getCode", [address, hex(block)], str, may_fail=True)
-
-
-def code(address: str) -> Call:
-    """Return the call for the code at an address. Its result is ``0x`` for an address without code."""
-    return Call("eth_getCode", [address, "latest"], str)
+def code(address: str, at: int | None = None) -> Call:
+    """Return the call for the code at an address after block ``at``, by default the newest one. Its result is ``0x``
+    for an address without code, and None if the node does not keep the state of the block."""
+    place = "latest" if at is None else hex(at)
+    return Call("eth_getCode", [address, place], str, may_fail=at is not None)

@@ -7,6 +7,7 @@ exist, and the hashes of events, headers and parents must agree.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import gc
 from abc import ABC, abstractmethod
@@ -41,7 +42,7 @@ from holderlake.sources.rpc.events import (
     wrapping,
 )
 from holderlake.sources.rpc.messages import Block, Call, Header, Log, number
-from holderlake.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from holderlake.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts
 from holderlake.sources.rpc.node import Node, checked_header
 
 SOURCE: Final = "rpc"
@@ -257,26 +258,19 @@ class EventReader(Reader):
 
     def _check(self, logs: Sequence[Log], first_block: int, last_block: int) -> None:
         """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
-        for block in map(_number, {log.block_number for log in logs}):
-            if not first_block <= block <= last_block:
-                raise InvalidAnswer(
-                    f"the answer for blocks {first_block} to {last_block} has an event of block {block}; "
-                    "use another endpoint"
-                )
-        if any(log.removed for log in logs):
-            raise InvalidAnswer(
-                f"the answer for blocks {first_block} to {last_block} has an event that a reorganisation removed; "
-                "use another endpoint"
-            )
-        if not {log.topics[0] if log.topics else "" for log in logs} <= set(self._topics):
-            raise InvalidAnswer(
-                f"the answer for blocks {first_block} to {last_block} has an event of a kind that was not requested; "
-                "use another endpoint"
-            )
+        blocks = set(map(_number, {log.block_number for log in logs}))
+        strange = min((block for block in blocks if not first_block <= block <= last_block), default=None)
+        kinds = {log.topics[0] if log.topics else "" for log in logs}
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
-        if strangers:
+        faults = {
+            f"of block {strange}": strange is not None,
+            "that a reorganisation removed": any(log.removed for log in logs),
+            "of a kind that was not requested": not kinds <= set(self._topics),
+            f"of token {min(strangers, default='')[:64]}, which was not requested": bool(strangers),
+        }
+        for fault in (words for words, is_found in faults.items() if is_found):
             raise InvalidAnswer(
-                f"the answer has an event of token {min(strangers)[:64]}, which was not requested; use another endpoint"
+                f"the answer for blocks {first_block} to {last_block} has an event {fault}; use another endpoint"
             )
 
 
@@ -371,22 +365,17 @@ class Tracer:
 
 
 RECEIPTS: Final = Tracer("receipts", "native", messages.block_receipts, of_receipts)
-TRACERS: Final = (
-    Tracer("trace_block", "internal", messages.traces, of_traces),
-    Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames),
-)
+TRACES: Final = Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames)
 
 
 async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
-    """Return the tracer with the most details that works for all of ``blocks``. Many nodes have no traces, or not for
-    old blocks."""
-    for tracer in TRACERS:
-        try:
-            if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
-                return tracer
-        except (Refused, Unavailable, InvalidAnswer):
-            continue
-    return RECEIPTS
+    """Return the traces of calls if the node has them for all of ``blocks``, else the receipts. Many nodes have no
+    traces, or not for old blocks."""
+    try:
+        answers = await node.ask([TRACES.call(max(1, block)) for block in blocks], list)
+    except (Refused, Unavailable, InvalidAnswer):
+        return RECEIPTS
+    return RECEIPTS if None in answers else TRACES
 
 
 async def in_order(reader: Reader, first_block: int, last_block: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
@@ -413,6 +402,7 @@ async def in_order(reader: Reader, first_block: int, last_block: int, concurrenc
 def _freeze_objects() -> None:
     """Exclude the objects that exist now from garbage collection: its scans take a quarter of the CPU of an import."""
     gc.freeze()
+    atexit.register(gc.unfreeze)  # the last collection of the process takes them, too
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -26,7 +26,7 @@ from holderlake.engine.store.store import Store
 from holderlake.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.sources.rpc.balances import BalancesRead, read_balances
 from holderlake.sources.rpc.causes import FAILURES, Contract
-from holderlake.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Segment, segments
+from holderlake.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Interval, missing_blocks
 from holderlake.sources.rpc.errors import ChainMoved, Diverged, WrongChain
 from holderlake.sources.rpc.messages import Call, code, eth_call
 from holderlake.sources.rpc.node import Node
@@ -280,28 +280,28 @@ class ChainImport:
             else RECEIPTS
         )
         events, values = self._missing_events(last_block), self._missing_values(tracer, last_block)
-        self._total = self._report.blocks + sum(part.last_block - part.first_block + 1 for part in (*events, *values))
-        for part in events:
-            tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
+        self._total = self._report.blocks + sum(interval.size for interval in (*events, *values))
+        for interval, scopes in events.items():
+            tokens = None if ALL_TOKENS in scopes else scopes
             width = Width(self._options.blocks, self._options.most_blocks)
-            await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
-        for part in values:
+            await self._sweep(interval, scopes, EventReader(self._node, self._chain, tokens, recent_from, width))
+        for interval, scopes in values.items():
             width = Width(1, max(1, (self._node.batch - 1) // 2))
-            await self._sweep(part, ValueReader(self._node, self._chain, tracer, width))
+            await self._sweep(interval, scopes, ValueReader(self._node, self._chain, tracer, width))
         self._checkpoints.thin_out(recent_from, SPARSE)
 
-    def _missing_events(self, last_block: int) -> list[Segment]:
+    def _missing_events(self, last_block: int) -> dict[Interval, list[str]]:
         every = self._checkpoints.covered(ALL_TOKENS)
         scopes = [ALL_TOKENS] if self._selection.tokens is None else self._selection.contracts
         covered = {scope: [*every, *self._checkpoints.covered(scope)] for scope in scopes}
-        return segments(covered, self._selection.first_block, last_block)
+        return missing_blocks(covered, self._selection.first_block, last_block)
 
-    def _missing_values(self, tracer: Tracer, last_block: int) -> list[Segment]:
+    def _missing_values(self, tracer: Tracer, last_block: int) -> dict[Interval, list[str]]:
         if not self._selection.has_native:
-            return []
+            return {}
         scopes = {tracer.scope, "internal"}  # traces include the values of transactions
         covered = [interval for scope in scopes for interval in self._checkpoints.covered(scope)]
-        return segments({tracer.scope: covered}, self._selection.first_block, last_block)
+        return missing_blocks({tracer.scope: covered}, self._selection.first_block, last_block)
 
     async def _tracer(self, block: int) -> Tracer:
         tracer = (
@@ -310,31 +310,35 @@ class ChainImport:
         self._report.values_from = tracer.name
         return tracer
 
-    async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Read the missing blocks of a segment, and store their rows.
+    async def _sweep(self, interval: Interval, scopes: Sequence[str], reader: Reader) -> None:
+        """Read the blocks of an interval, and store their rows.
 
         Rows are stored when there are ``ReadOptions.commit_rows`` of them, after some seconds, and at the end.
         """
-        pending = _Pending()
-        async with aclosing(in_order(reader, part.first_block, part.last_block, self._options.concurrency)) as pieces:
+        pending: list[Piece] = []
+        began = time.monotonic()
+        async with aclosing(in_order(reader, *interval, self._options.concurrency)) as pieces:
             async for batch in pieces:
                 for piece in batch:
                     self._check_hashes(pending, piece)
-                    pending.add(piece)
+                    pending.append(piece)
                     self._count(piece)
-                if pending.rows >= self._options.commit_rows or pending.age > _FLUSH_SECONDS:
-                    await self._store_pending(pending, part)
-                    pending = _Pending()
-        await self._store_pending(pending, part)
+                is_full = sum(piece.rows.num_rows for piece in pending) >= self._options.commit_rows
+                if is_full or time.monotonic() - began > _FLUSH_SECONDS:
+                    await asyncio.to_thread(self._store_pieces, pending, scopes)
+                    pending, began = [], time.monotonic()
+        if pending:
+            await asyncio.to_thread(self._store_pieces, pending, scopes)
 
-    def _check_hashes(self, pending: _Pending, piece: Piece) -> None:
+    def _check_hashes(self, pending: Sequence[Piece], piece: Piece) -> None:
         """Raise ``ChainMoved`` if ``piece`` does not follow the previous one, or if its hashes differ from the stored
         hashes.
 
         Without this check, a new hash would replace the stored one. No one would notice that rows of another block are
         stored.
         """
-        known_hashes = self._checkpoints.hashes(piece.first_block - 1, piece.last_block) | pending.hashes
+        known_hashes = self._checkpoints.hashes(piece.first_block - 1, piece.last_block)
+        known_hashes |= pending[-1].hashes if pending else {}  # pieces are consecutive
         piece_hashes = piece.hashes | ({piece.first_block - 1: piece.parent} if piece.parent else {})
         for block, block_hash in piece_hashes.items():
             if known_hashes.get(block, block_hash) != block_hash:
@@ -354,19 +358,16 @@ class ChainImport:
         report.rows += piece.rows.num_rows
         self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
 
-    async def _store_pending(self, pending: _Pending, part: Segment) -> None:
-        if pending.pieces:
-            await asyncio.to_thread(self._store_pieces, pending, part)
-
-    def _store_pieces(self, pending: _Pending, part: Segment) -> None:
-        self._checkpoints.keep_hashes(pending.hashes)
-        if pending.rows:
-            outcome = self._store.add_transfers(pa.concat_tables(piece.rows for piece in pending.pieces), SOURCE)
+    def _store_pieces(self, pieces: Sequence[Piece], scopes: Iterable[str]) -> None:
+        self._checkpoints.keep_hashes({block: text for piece in pieces for block, text in piece.hashes.items()})
+        rows = pa.concat_tables(piece.rows for piece in pieces)
+        if rows.num_rows:
+            outcome = self._store.add_transfers(rows, SOURCE)
             self._report.added += outcome.added
             self._report.duplicates += outcome.duplicates
             self._report.conflicts += outcome.conflicts
             self._report.notices += outcome.undecided
-        self._checkpoints.cover(part.scopes, pending.pieces[0].first_block, pending.pieces[-1].last_block)
+        self._checkpoints.cover(scopes, pieces[0].first_block, pieces[-1].last_block)
 
     async def _read_balances(self) -> None:
         if self._selection.balances_at:
@@ -454,8 +455,10 @@ class ChainImport:
         tokens = self._tokens_in_store()
         token_contracts = [token for token in tokens if token.address != NATIVE] if self._options.has_state else []
         new_addresses = set(self._checkpoints.not_asked("token", (token.address for token in token_contracts)))
-        nameless = [one for one in token_contracts if one.address in new_addresses and one.name == one.address]
-        due = list(dict.fromkeys([*nameless, *(one for one in token_contracts if one.has_assumed_decimals)]))
+        nameless = [
+            token for token in token_contracts if token.address in new_addresses and token.name == token.address
+        ]
+        due = list(dict.fromkeys([*nameless, *(token for token in token_contracts if token.has_assumed_decimals)]))
         answers = await described(self._node, due)
         self._store.add_tokens(  # others stay indexed
             replace(token, is_indexed=False)
@@ -504,25 +507,6 @@ class ChainImport:
             self._store.add_labels(labels)
         self._checkpoints.keep_asked("code", new_addresses)
         self._report.contracts_found = len(labels)
-
-
-class _Pending:
-    """Consecutive ``Piece`` objects that are not stored yet."""
-
-    def __init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.hashes: dict[int, str] = {}
-        self.rows = 0
-        self._began = time.monotonic()
-
-    @property
-    def age(self) -> float:
-        return time.monotonic() - self._began
-
-    def add(self, piece: Piece) -> None:
-        self.pieces.append(piece)
-        self.hashes |= piece.hashes
-        self.rows += piece.rows.num_rows
 
 
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:

@@ -58,19 +58,6 @@ SELECT max(block_number) AS block FROM read_parquet($files) WHERE block_time = $
 
 
 @dataclass(frozen=True)
-class Scope:
-    """The blocks to check: from ``first_block``, or the first imported one if it is later, to ``last_block``, by
-    default the newest imported one.
-
-    With ``sample``, only the events of this number of random ranges of ``ReadOptions.blocks`` blocks are compared.
-    """
-
-    first_block: int = 0
-    last_block: int | None = None
-    sample: int | None = None
-
-
-@dataclass(frozen=True)
 class Difference:
     """Blocks from ``first`` to ``last`` of a token, whose stored rows differ from the node's.
 
@@ -142,27 +129,30 @@ async def verify(
     store: Store,
     node: Node,
     chain: str,
-    tokens: Sequence[str] | None,
+    selection: Selection,
     options: ReadOptions,
-    scope: Scope,
+    sample: int | None = None,
     on_blocks: Callable[[int, int], None] = lambda done, wished: None,
     against: Node | None = None,
 ) -> list[Verified]:
-    """Compare the stored transfers of tokens (addresses), or of all tokens if None, with the node's.
+    """Compare the stored transfers of tokens with the node's: from the first block of ``selection``, or the first
+    imported one if it is later, to its last block, by default the newest imported one.
 
+    With ``sample``, only the events of this number of random ranges of ``ReadOptions.blocks`` blocks are compared.
     Tokens with the same first and last imported block are one check. ``on_blocks`` is called with the number of checked
     blocks and of all. ``against`` is a second node: its events are compared instead of those of ``node``. Raises
     ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
     """
+    tokens = None if selection.tokens is None else selection.contracts
     with Checkpoints(store.root, chain) as checkpoints:
-        every = _ends(_imported(checkpoints, [ALL_TOKENS]), scope) if tokens is None else None
-        checks = _checks(store, checkpoints, chain, tokens, scope, every)
+        every = _ends(_imported(checkpoints, [ALL_TOKENS]), selection) if tokens is None else None
+        checks = _checks(store, checkpoints, chain, tokens, selection, every)
     head, last_block = await node.head(), max(check.last for check in checks)
     if last_block > head:
         raise BadSource(
             f"the node's newest block is {head:,}, so block {last_block:,} can't be compared; name an earlier one"
         )
-    ranges = [_ranges(check.first, check.last, options.blocks, scope.sample) for check in checks]
+    ranges = [_ranges(check.first, check.last, options.blocks, sample) for check in checks]
     wished, done = sum(interval.size for intervals in ranges for interval in intervals), 0
     for check, intervals in zip(checks, ranges, strict=True):
         check.source = ", ".join((against or node).hosts)
@@ -175,9 +165,7 @@ async def verify(
         reads = None if other_tokens is not None else sorted(check.tokens)
         reader = EventReader(against or node, chain, reads, check.last + 1, Width(options.blocks, options.most_blocks))
         for interval in intervals:
-            async with aclosing(
-                in_order(reader, interval.first_block, interval.last_block, options.concurrency)
-            ) as pieces:
+            async with aclosing(in_order(reader, *interval, options.concurrency)) as pieces:
                 async for read in pieces:
                     for piece in read:
                         _compare(store, check, piece, other_tokens)
@@ -193,7 +181,7 @@ def _checks(
     checkpoints: Checkpoints,
     chain: str,
     tokens: Sequence[str] | None,
-    scope: Scope,
+    selection: Selection,
     every: tuple[int, int] | None,
 ) -> list[Verified]:
     """Return the checks to make, without results but for the blocks that the store lacks.
@@ -208,7 +196,7 @@ def _checks(
     for token in chosen_tokens:
         if token == NATIVE:
             continue
-        if ends := _ends(_imported(checkpoints, [ALL_TOKENS, token]), scope):
+        if ends := _ends(_imported(checkpoints, [ALL_TOKENS, token]), selection):
             groups[ends].append(token)
         else:
             lacking.append(token)
@@ -234,12 +222,12 @@ def _imported(checkpoints: Checkpoints, scopes: Sequence[str]) -> list[Interval]
     return merge_intervals(interval for scope in scopes for interval in checkpoints.covered(scope))
 
 
-def _ends(imported: Sequence[Interval], scope: Scope) -> tuple[int, int] | None:
+def _ends(imported: Sequence[Interval], selection: Selection) -> tuple[int, int] | None:
     """Return the first and the last block to compare; None if there is none."""
     if not imported:
         return None
-    first_block = max(scope.first_block, imported[0].first_block)
-    last_block = imported[-1].last_block if scope.last_block is None else scope.last_block
+    first_block = max(selection.first_block, imported[0].first_block)
+    last_block = imported[-1].last_block if selection.last_block is None else selection.last_block
     return (first_block, last_block) if first_block <= last_block else None
 
 

@@ -139,20 +139,10 @@ def test_a_retry_of_failures_needs_free_space_before_it_pays(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("job", "file"),
-    [
-        (_ingest_job, "manifest"),
-        (_backfill_job, "clusters"),
-        (_ingest_job, "clusters"),
-        (_backfill_job, "manifest"),
-    ],
+    [(_ingest_job, "manifest"), (_backfill_job, "clusters"), (_ingest_job, "clusters"), (_backfill_job, "manifest")],
 )
 def test_a_job_of_dagster_repairs_damage_and_pays_nothing(
-    make_workspace: MakeWorkspace,
-    filled: Path,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    job: Job,
-    file: str,
+    make_workspace: MakeWorkspace, filled: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, job: Job, file: str
 ) -> None:
     with history_of(tmp_path, filled) as instance:
         workspace = _workspace(make_workspace)

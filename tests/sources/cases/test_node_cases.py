@@ -122,18 +122,6 @@ def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
     assert (code, balances(tmp_path)) == (0, minted(1_000)), output
 
 
-def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
-    with faulty_node("err:-32005:3000:limit exceeded") as node:
-        arguments = ("import", "node", "--chain", "eth", "--token", TOKEN, node.url)
-        env = {"HOLDERLAKE_HOME": str(tmp_path)}
-        holderlake(*arguments, "--to-block", "20000", env=env)
-        learned = sizes_of(node)
-        assert holderlake(*arguments, env=env).returncode == 0
-    assert max(learned) > 3_000
-    assert max(sizes_of(node)[len(learned) :]) <= 3_000
-    assert balances(tmp_path) == ALL
-
-
 @pytest.mark.later(integration=1)
 @pytest.mark.parametrize("mode", modes("41-rpc-limit-words", "modes_that_fail.txt"))
 def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) -> None:

@@ -221,6 +221,8 @@ def test_rows_of_failed_transactions_are_passed_over(column: str, fine: str, fai
           "block_number": "transaction.blockNumber", "block_time": "transaction.timestamp"}),
         ("fromId,toId,amount,tokenId",
          {"from_address": "fromId", "to_address": "toId", "value": "amount", "token_id": "tokenId"}),
+        ("from,to,tokenId --set token_standard=erc721 --set value=1",
+         {"from_address": "from", "to_address": "to", "token_id": "tokenId"}),
         ("From Address,To Address,Asset Contract Address,Token ID,Value / Amount",
          {"from_address": "'From Address'", "to_address": "'To Address'", "token_id": "'Token ID'",
           "token_address": "'Asset Contract Address'", "value": "'Value / Amount'"}),
@@ -228,14 +230,22 @@ def test_rows_of_failed_transactions_are_passed_over(column: str, fine: str, fai
          {"from_address": "sender_address", "to_address": "receiver_address"}),
         ("from,to,value,transaction_index", {"from_address": "from", "to_address": "to"}),
         ("UnixTimestamp,DateTime", {"block_time": "UnixTimestamp"}),
+        ("tokenAddress,Block Time", {"token_address": "tokenAddress", "block_time": "'Block Time'"}),
+        ("From,Amount,Value,Decimals", {"from_address": "From", "value": "Amount"}),
+        ("block_hash,from,to", {"from_address": "from", "to_address": "to"}),
+        ("result.blockHash,result.hash,result.blockNumber",
+         {"tx_hash": "result.hash", "block_number": "result.blockNumber"}),
         ("gem,src,dst,amt", {"token_address": "gem", "from_address": "src", "to_address": "dst", "value": "amt"}),
         ("sender_address,receiver_address,gas_fee_amount",
          {"from_address": "sender_address", "to_address": "receiver_address"}),
     ],
 )  # fmt: skip
 def test_suggested_maps_name_the_columns_of_each_kind(names: str, expected: Mapping[str, str]) -> None:
-    options = suggestion(names.split(",")).split("--map ")[1:]
+    columns, _, constants = names.partition(" --set")
+    mapped, _, suggested_constants = suggestion(columns.split(",")).partition(" --set")
+    options = mapped.split("--map ")[1:]
     assert dict(option.strip().split("=", 1) for option in options) == expected
+    assert constants == suggested_constants
 
 
 def test_a_map_of_the_user_does_not_make_the_file_one_of_ethereum(tmp_path: Path) -> None:
@@ -360,6 +370,6 @@ def test_lists_of_tokens_of_other_forms_are_read(
     assert [(token.chain, token.address) for token in read_tokens(path).tokens] == list(tokens)
 
 
-@pytest.mark.parametrize("name", ["from", "to_address", "value", "balance", "owner"])
+@pytest.mark.parametrize("name", ["from", "to_address", "dst", "value", "balance", "owner"])
 def test_rows_that_state_symbol_and_decimals_are_no_tokens(name: str, tmp_path: Path) -> None:
     assert not is_token_list(read_raw(written(tmp_path, [{**FACTS, "address": A, name: B}])))
