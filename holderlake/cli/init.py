@@ -13,7 +13,6 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import EXPLORE, Json
 from holderlake.core.contract.chains import chain_typed
-from holderlake.core.contract.chains.addresses import typed_token
 from holderlake.presentation import console
 
 _SECOND_HOME: Final = "my-lake"
@@ -82,6 +81,8 @@ def init(
 
 def _answers() -> dict[str, Any]:
     """Ask for what a newcomer decides, and return the values by the settings' names."""
+    from holderlake.core.contract.chains.addresses import typed_token
+
     values: dict[str, Any] = {}
     source = _answer("Where do holders and maps come from (provider, own or sample)", _source)
     if source == "own":
