@@ -39,7 +39,7 @@ from holderlake.core.dagster.runs import RunOptions, by_day, ingest_run, lacks_t
 from holderlake.core.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.parts import parts
-from holderlake.core.settings.fields import Texts
+from holderlake.core.setting_types import Texts
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 

@@ -41,7 +41,7 @@ from pathlib import Path
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import serve
-from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.service.settings import ServiceSettings
 settings = ServiceSettings(calls_per_minute=10**9, cache_megabytes=64)
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
     serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)

@@ -9,11 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "settings": (
+        "holderlake.engine.settings:EngineSettings",
+        "holderlake.scale.settings:ClusterSettings",
+        "holderlake.scale.settings:BucketSettings",
+        "holderlake.sources.settings:SourceSettings",
+        "holderlake.service.settings:ServiceSettings",
+        "holderlake.presentation.settings:ExplorerSettings",
+        "holderlake.operations.alerts.settings:AlertSettings",
+    ),
     "source": ("holderlake.service.embedded:local_source",),
     "bucket": ("holderlake.scale.bucket.home",),
     "views": ("holderlake.engine.views", "holderlake.analysis.views"),
+    "linked_files": ("holderlake.engine.warehouse_files",),
     "tables": ("holderlake.analysis.comparison.tables",),
-    "alert_rules": ("holderlake.operations.alerts",),
     "ledger_opened": ("holderlake.operations.maintenance.restored_ledger:restore",),
     "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),
     "run_stopped": ("holderlake.operations.healing.paused:pause_schedule",),

@@ -17,9 +17,10 @@ CORE = {
     "core.extras": set(),
     "core.signals": set(),
     "core.contract": {"core.units"},
+    "core.setting_types": {"core.contract", "core.units"},
     "core.storage": {"core.contract"},
     "core.http": {"core.contract"},
-    "core.settings": {"core.contract", "core.parts", "core.units"},
+    "core.settings": {"core.contract", "core.setting_types", "core.parts", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
     "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
     "core.client": {"core.contract", "core.provider"},
@@ -42,6 +43,7 @@ CORE = {
     "assets": {
         *("core.contract", "core.settings", "core.archive", "core.decoding", "core.lake", "core.warehouse"),
         *("core.workspace", "core.ingest", "core.dagster", "core.parts", "core.extras", "core.units", "resources"),
+        "core.setting_types",
     },
     "pipelines": {
         *("core.contract", "core.settings", "core.decoding", "core.workspace", "core.ingest", "core.dagster"),
@@ -56,7 +58,7 @@ ROOMS = {
     "scale": {"engine"},
     "analysis": {"engine", "presentation"},
     "service": {"engine", "sources", "presentation", "analysis"},
-    "operations": {"engine", "sources", "presentation", "scale"},
+    "operations": {"engine", "sources", "presentation", "scale", "service"},
     "cli": {"engine", "sources", "presentation", "analysis", "service", "operations", "scale", "errors"},
     "errors": {"engine"},
     "dagster": {"sources", "operations"},

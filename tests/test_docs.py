@@ -14,10 +14,10 @@ from docs.reference.pages import DECISIONS, FOLDER, PAGES
 from holderlake.cli.main import app
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.settings import Settings
-from holderlake.core.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
-from holderlake.core.settings.sections.engine import NodeSettings
+from holderlake.operations.alerts.settings import BUILT_IN, AlertRule, AlertSettings
 from holderlake.pipelines.definitions import build_defs
 from holderlake.sources.files.transfers import FORMATS
+from holderlake.sources.settings import NodeSettings
 
 ROOT = Path(__file__).parents[1]
 _TEXT_FILES = {

@@ -39,10 +39,11 @@ def list_alerts(
     Example: holderlake alerts list --from 2025-01-01 --rule cluster_share
     """
     from holderlake.operations.alerts.delivery import evaluate_rules
+    from holderlake.operations.alerts.settings import AlertSettings
 
     settings = shared.settings()
     now = utc_now()
-    since = now - settings.alerts.max_age if start is None else parse_when(start)
+    since = now - settings.section(AlertSettings).max_age if start is None else parse_when(start)
     until = now if end is None else parse_end(end)
     shared.check_period(since, until)
     _report_found(settings, evaluate_rules(shared.workspace(settings), since, until, rule or ()), since, json)
@@ -103,8 +104,9 @@ def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
 def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime, as_json: bool) -> None:
     from holderlake.core.workspace import state_of
     from holderlake.operations.alerts.outbox import Outbox
+    from holderlake.operations.alerts.settings import alerts_database
 
-    outbox = Outbox(state_of(settings, settings.alerts_database))
+    outbox = Outbox(state_of(settings, alerts_database(settings)))
     deliveries = outbox.deliveries()
     notices = outbox.notices(since)
     if as_json:

@@ -83,9 +83,10 @@ def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
     """
     from holderlake.core.settings import SettingsError
     from holderlake.scale.iceberg.tables import tables_of
+    from holderlake.scale.settings import iceberg_folder
 
     workspace = shared.reading()
-    folder = workspace.settings.iceberg_folder
+    folder = iceberg_folder(workspace.settings)
     if not folder.exists():
         raise SettingsError(f"{folder} has no Iceberg tables; 'holderlake lake publish' makes them")
     iceberg = tables_of(workspace)

@@ -154,8 +154,9 @@ def _copied(
 ) -> Moved:
     from holderlake.core.settings import SettingsError
     from holderlake.scale.bucket.home import open_bucket
+    from holderlake.scale.settings import BucketSettings
 
-    bucket = workspace.settings.bucket
+    bucket = workspace.settings.section(BucketSettings)
     if bucket.url is None:
         raise SettingsError("no bucket is set; set url under [bucket] in holderlake.toml, for example s3://bucket/lake")
     folder = workspace.settings.bucket_folder(bucket.url)

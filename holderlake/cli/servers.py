@@ -37,7 +37,7 @@ def serve(
     """
     from holderlake.service.serve import serve as run_service
 
-    settings = shared.settings().with_service(host=host, port=port, processes=processes, log=log)
+    settings = shared.settings().with_values("service", host=host, port=port, processes=processes, log=log)
     raise typer.Exit(run_service(settings, sample, partial(console.err.print, soft_wrap=True)))
 
 
@@ -57,14 +57,16 @@ def explore(
 
     Example: holderlake explore --edit
     """
+    from holderlake.engine.settings import store_folder
     from holderlake.presentation.explorer.app import PageOptions
     from holderlake.presentation.explorer.app import serve as serve_page
+    from holderlake.presentation.settings import ExplorerSettings
     from holderlake.sources.store import name_address
 
     workspace = shared.reading()
-    page, provider = workspace.settings.explorer, workspace.settings.provider
+    page, provider = workspace.settings.section(ExplorerSettings), workspace.settings.provider
     is_sample = provider.url is None and provider.local == "sample"
-    if edit and is_sample and not workspace.settings.engine_store.exists():
+    if edit and is_sample and not store_folder(workspace.settings).exists():
         raise ValueError(
             "--edit stores names in your own store, which this home lacks: import transfers or labels first"
         )

@@ -115,6 +115,7 @@ def find_wallets(
     from holderlake.analysis.entities.links import LINKS, find_entities, find_on
     from holderlake.analysis.entities.sources import file_marks, store_files, store_marks
     from holderlake.core.contract.times import parse_when, to_unix
+    from holderlake.engine.settings import store_folder
     from holderlake.sources.store import open_own_store
 
     instants = {to_unix(parse_when(instant)) for instant in at or ()}
@@ -133,7 +134,7 @@ def find_wallets(
             bar.update(bar.task_ids[0], note=note)
 
         settings = shared.settings()
-        folder = out or (Path("entities") if files else settings.engine_store / FOLDER)
+        folder = out or (Path("entities") if files else store_folder(settings) / FOLDER)
         with ExitStack() as stack:
             if files:
                 paths, marks = files, file_marks(labels)

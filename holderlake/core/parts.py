@@ -5,11 +5,12 @@ used. ``holderlake/parts.py`` has the list of this application. The kinds:
 
 | kind | a part is |
 |---|---|
+| ``settings`` | a ``Section`` of the settings, with the name of its ``TABLE`` |
 | ``source`` | a function (settings) that returns the ``LocalSource``: a provider in this process |
 | ``bucket`` | a module with ``lake_of``, ``archive_of`` and ``copy_of`` (settings), for a lake at ``lake.url`` |
 | ``views`` | a package with SQL files of views and macros of the warehouse |
+| ``linked_files`` | a module with ``link``, ``views`` and ``remove_old`` of files that the warehouse reads in place |
 | ``tables`` | a module with a ``TABLE`` of the warehouse that its functions fill from files next to it |
-| ``alert_rules`` | a package whose folder ``sql`` has kinds of alert rules |
 | ``ledger_opened`` | a function (ledger, archive, settings) that is called when a workspace opens its ledger |
 | ``before_run`` | a function (workspace, instants by chain, every_byte) that is called before a run fetches |
 | ``run_stopped`` | a function (workspace, error) that is called when an error stops a run for good |

@@ -1,6 +1,7 @@
 """Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
 
-The provider is one elsewhere, or the part ``source`` in this process.
+The provider is one elsewhere, or the part ``source`` in this process. Each part is imported when it is opened: a
+command that reads the ledger alone takes half of the time.
 """
 
 from __future__ import annotations
@@ -12,24 +13,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import SecretStr
 
-from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.http import MEGABYTE
-from holderlake.core.lake.lake import Lake, Manifest
 from holderlake.core.parts import parts
-from holderlake.core.provider.client import CallOptions, ProviderClient
-from holderlake.core.provider.fetcher import Provider
-from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.plan_limits import PlanLimits
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.storage.postgresql import Postgres
-from holderlake.core.storage.state import Where
-from holderlake.core.warehouse.transfers import ReadTransfers
-from holderlake.core.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from holderlake.core.archive.archive import AnswerArchive
+    from holderlake.core.lake.lake import Lake, Manifest
+    from holderlake.core.provider.fetcher import Provider
+    from holderlake.core.provider.ledger.ledger import CreditLedger
+    from holderlake.core.provider.plan_limits import PlanLimits
+    from holderlake.core.storage.state import Where
+    from holderlake.core.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,13 @@ class Filler(Protocol):
 class OwnStore:
     """What a provider in this process gives besides its endpoint.
 
-    ``filler`` fills partitions without calls; None if answers are requested over HTTP. ``transfers`` returns the
-    store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the user's own store;
+    ``filler`` returns what fills partitions without calls; None if answers are requested over HTTP. ``transfers``
+    returns the store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the user's own store;
     None if another provider answers.
     """
 
-    filler: Filler | None = None
-    transfers: ReadTransfers = lambda: None
+    filler: Callable[[], Filler | None] = lambda: None
+    transfers: Callable[[], Any] = lambda: None
     changes: Callable[[], StoreChanges | None] = lambda: None
 
 
@@ -128,7 +127,7 @@ class Workspace:
         self._endpoint = endpoint
         self.now = now
         store = store or OwnStore()
-        self.filler, self._transfers, self._changes = store.filler, store.transfers, store.changes
+        self._filler, self._transfers, self._changes = store.filler, store.transfers, store.changes
         self._lake, self._archive = lake, archive
         self._warehouse = warehouse or settings.warehouse
         self._observers: list[Callable[[Any], None]] = []
@@ -175,15 +174,24 @@ class Workspace:
         return self._endpoint().provider_id
 
     @cached_property
+    def filler(self) -> Filler | None:
+        """What fills partitions without calls; None if answers are requested over HTTP."""
+        return self._filler()
+
+    @cached_property
     def lake(self) -> Lake:
         return open_lake(self.settings) if self._lake is None else self._lake
 
     @cached_property
     def warehouse(self) -> Warehouse:
+        from holderlake.core.warehouse.warehouse import Warehouse
+
         return Warehouse(self._warehouse, self._transfers, self._spending, self.settings.sql)
 
     @cached_property
     def ledger(self) -> CreditLedger:
+        from holderlake.core.provider.ledger.ledger import CreditLedger
+
         budget = self.settings.budget
         ledger = CreditLedger(
             self.state(self.settings.ledger),
@@ -237,6 +245,8 @@ class Workspace:
 
     def plan_limits(self) -> PlanLimits:
         """Open the list of endpoints that the API key's plan excludes. Raises ``SettingsError`` without a provider."""
+        from holderlake.core.provider.plan_limits import PlanLimits
+
         endpoint = self._endpoint()
         key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
         return PlanLimits(self.state(self.settings.ledger), endpoint.provider_id, key)
@@ -244,6 +254,10 @@ class Workspace:
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """Connect to the provider for one run. Calls are recorded in the ledger, and answers in the archive."""
+        from holderlake.core.http import MEGABYTE
+        from holderlake.core.provider.client import CallOptions, ProviderClient
+        from holderlake.core.provider.fetcher import Provider
+
         endpoint = self._endpoint()
         if endpoint.api_key is not None:
             self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())
@@ -314,21 +328,29 @@ def state_of(settings: Settings, file: Path) -> Where:
     state_settings = settings.state
     if state_settings.url is None:
         return file
+    from holderlake.core.storage.postgresql import Postgres
+
     return Postgres(state_settings.url, file, state_settings.schema_name, state_settings.lease_seconds)
 
 
 def open_lake(settings: Settings) -> Lake:
     """Open the lake of the settings: in the home folder, or at ``lake.url``."""
+    from holderlake.core.lake.lake import Lake
+
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().lake_of(settings)
 
 
 def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
     """Open the archive of the settings: in the home folder, or next to a lake elsewhere."""
+    from holderlake.core.archive.archive import AnswerArchive
+
     return AnswerArchive(settings.archive) if lake.is_local else _bucket().archive_of(settings, lake)
 
 
 def local_lake(settings: Settings) -> Lake:
     """Return the lake of the settings, or an up-to-date copy in a folder if it lies elsewhere."""
+    from holderlake.core.lake.lake import Lake
+
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().copy_of(settings)
 
 

@@ -43,6 +43,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import alert_checks
 from holderlake.operations.alerts.delivery import deliver_alerts
 from holderlake.operations.alerts.destinations import destinations_of
+from holderlake.operations.alerts.settings import AlertSettings
 from holderlake.operations.backfill.job import backfill_job, paused_sensor, plan_job
 from holderlake.operations.follow.job import FOLLOW, follow_job, followers_sensor
 from holderlake.operations.healing.dead_runs import dead_runs_sensor
@@ -54,6 +55,7 @@ from holderlake.operations.maintenance.retention import delete_expired, expired
 from holderlake.pipelines.parts import Application
 from holderlake.pipelines.schedules import at_cron, ticks_of
 from holderlake.sources.nodes.asset import TRANSFERS
+from holderlake.sources.settings import SourceSettings
 
 ALERTS: Final = "alerts"
 RETENTION: Final = "retention"
@@ -71,7 +73,7 @@ def definitions(application: Application) -> Definitions:
     checks = alert_checks(settings, tables=tables, **application.of_assets)
     jobs = [] if of_component else [backfill_job, plan_job, alerts_job, retention_job]
     # a component's watch has not Dagster's job without a name: it also has runs of the project's other assets
-    nodes = [TRANSFERS, FOLLOW] if settings.node_chains else []
+    nodes = [TRANSFERS, FOLLOW] if settings.section(SourceSettings).node_chains else []
     watched = (
         [*application.jobs] if of_component else [*application.jobs, *(job.name for job in jobs), *nodes, ASSET_JOB]
     )
@@ -151,10 +153,10 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
         context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest]:
         previous, tick = ticks_of(settings.schedule.cron, context)
-        context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
+        context.instance.add_dynamic_partitions(CHAIN, settings.section(SourceSettings).node_chains)
         record_transfers_tick(workspace, previous, tick)
         yesterday = tick - timedelta(days=1)
-        for chain in () if settings.schedule.excludes(yesterday) else settings.node_chains:
+        for chain in () if settings.schedule.excludes(yesterday) else settings.section(SourceSettings).node_chains:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)
 
@@ -163,7 +165,7 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
 
 def _alerts_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that launches the alerts job. It runs only if the settings have rules or a destination."""
-    is_chosen = settings.alerts.is_chosen or len(destinations_of(settings)) > 1  # the log is always one
+    is_chosen = settings.section(AlertSettings).is_chosen or len(destinations_of(settings)) > 1  # the log is always one
 
     @sensor(
         name="alerts",

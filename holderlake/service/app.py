@@ -11,7 +11,6 @@ from fastapi import Depends, FastAPI, Security
 from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.api.metering import ParsedRequestsMiddleware, api_key_header
@@ -22,6 +21,7 @@ from holderlake.service.errors import add_handlers
 from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
 from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
+from holderlake.service.settings import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
 """Version of the API that the contract describes, not of this program."""

@@ -12,12 +12,12 @@ from typing import Self
 
 from starlette.types import ASGIApp
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.server import Server, ServerConfig, listen, listening_socket, serve_app
+from holderlake.service.settings import ServiceSettings
 
 _DEFAULTS = ServiceSettings()
 

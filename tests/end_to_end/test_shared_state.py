@@ -20,6 +20,7 @@ from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.operations.alerts.delivery import notify
 from holderlake.operations.alerts.notices import run_failed
 from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.alerts.settings import alerts_database
 from holderlake.operations.backfill.paused import Selection, forget_paused, pause, paused_backfills
 from holderlake.operations.doctor.file_checks import check_files
 from tests.core.provider.conftest import as_text
@@ -97,7 +98,7 @@ def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:
     class Held(Exception):
         pass
 
-    one, other = (hosts(name).state(hosts(name).settings.alerts_database) for name in ("one", "other"))
+    one, other = (hosts(name).state(alerts_database(hosts(name).settings)) for name in ("one", "other"))
     with leased(one, "alerts", Held()), leased(other, "another name", Held()):
         for where in (one, other):
             with pytest.raises(Held), leased(where, "alerts", Held()):
@@ -107,7 +108,7 @@ def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:
 
 
 def test_a_lease_ends_with_its_process(hosts: Hosts) -> None:
-    where = hosts("one").state(hosts("one").settings.alerts_database)
+    where = hosts("one").state(alerts_database(hosts("one").settings))
     with start(HOLD, as_text(where), stdout=PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -123,7 +124,7 @@ def test_an_alert_of_several_hosts_is_sent_once(hosts: Hosts) -> None:
     reports = [notify(hosts(name), [notice]) for name in ("one", "other", "one")]
     assert [report.sent_counts for report in reports] == [{"log": 1}, {}, {}]
     assert [len(report.new_alerts) for report in reports] == [1, 0, 0]
-    other = Outbox(hosts("other").state(hosts("other").settings.alerts_database))
+    other = Outbox(hosts("other").state(alerts_database(hosts("other").settings)))
     ((delivery,),) = other.deliveries().values()
     assert (delivery.destination, delivery.state, delivery.attempts) == ("log", "sent", 1)
     with other.delivering():

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.observability import Metrics, ObservabilityMiddleware
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
+from holderlake.service.settings import ServiceSettings
 
 BROKEN = "TESTS_BROKEN"
 """An environment variable that makes the app's start fail."""

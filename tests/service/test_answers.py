@@ -12,8 +12,8 @@ import pytest
 
 from holderlake.core.contract import exact_json, requests
 from holderlake.core.contract.times import from_unix, to_unix, utc_now
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.queries.holders import holders_as_of
+from holderlake.service.settings import ServiceSettings
 from tests.helpers.amounts import exact_amount
 
 DAY = 86_400

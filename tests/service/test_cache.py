@@ -15,7 +15,6 @@ import pytest
 
 from holderlake.core.contract import requests
 from holderlake.core.contract.times import dt_update_text, utc_now
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
@@ -23,6 +22,7 @@ from holderlake.service.api.metering import _ChargedResponse
 from holderlake.service.billing.charges import ChargeRequest
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
+from holderlake.service.settings import ServiceSettings
 from tests.helpers.processes import wait_until
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 

@@ -13,11 +13,11 @@ import pytest
 
 from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.core.contract.models import ValidationItem
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
+from holderlake.service.settings import ServiceSettings
 from tests.helpers.damage import damage
 
 

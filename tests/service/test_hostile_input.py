@@ -18,10 +18,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from holderlake.core.contract.errors import ERROR_KINDS
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability.log import JsonLines
 from holderlake.service.run import BackgroundService
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import Caller, Running, World, patient
 from tests.service.sockets import Answer, Peer
 

@@ -31,7 +31,7 @@ from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore, postgresql_place
 from holderlake.service.middleware import rate_limits
 from holderlake.service.run import serve
-from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.service.settings import ServiceSettings
 folder, where, secret, port, per_minute = sys.argv[1:]
 rate_limits._COUNT_TIMEOUT_SECONDS = 600
 settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True, answer_seconds=900)

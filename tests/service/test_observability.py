@@ -22,13 +22,13 @@ from fastapi import FastAPI, Request
 
 from holderlake.core.contract.prices import CREDIT
 from holderlake.core.contract.requests import HoldersRequest
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.api.routes.health import Readiness
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Metrics, observation
 from holderlake.service.observability.log import JsonLines, TextLines
 from holderlake.service.run import BackgroundApp, BackgroundService
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import World, patient
 
 ESCAPES = '\x1b[2K\r\n{"level": "info"}"\'\u2028\u202e\x9b'

@@ -25,9 +25,9 @@ import httpx
 import pytest
 
 from holderlake.core.contract.prices import CREDIT
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.api.screenshots import PICTURES
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import Running
 
 EXAMPLES = int(os.environ.get("HOLDERLAKE_EXAMPLES", "8"))

@@ -96,7 +96,7 @@ def test_networks_urls_and_lifetimes_are_normalised(toml: Write) -> None:
     ("options", "shared"), [({}, False), ({"processes": 2}, True), ({"shared_limits": True}, True)]
 )
 def test_several_processes_share_call_counts(options: dict[str, Any], shared: bool) -> None:
-    assert Settings().with_service(**options).service.counts_are_shared is shared
+    assert Settings().with_values("service", **options).service.counts_are_shared is shared
 
 
 @pytest.mark.parametrize(

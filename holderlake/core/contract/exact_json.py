@@ -59,7 +59,7 @@ def decode(raw: bytes, shape: Any) -> Any:
             f"the answer is not JSON ({error}), it begins with {raw[:60]!r}; if another server sent it, check "
             "the provider's address"
         ) from error
-    from pydantic import TypeAdapter, ValidationError  # only here: 'holderlake --help' needs no answer
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - 'holderlake --help' reads no answer
 
     adapter = _ADAPTERS.get(shape)
     if adapter is None:

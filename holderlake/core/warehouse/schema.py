@@ -24,7 +24,7 @@ import pyarrow as pa
 from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table, column
 from holderlake.core.parts import parts
-from holderlake.core.warehouse import spending, transfers
+from holderlake.core.warehouse import spending
 
 FORMAT: Final = 1
 """Format of the warehouse's internal tables (schema ``_internal``)."""
@@ -258,7 +258,8 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     """Create missing tables and replace all views, macros and comments, in one transaction."""
     connection.execute("BEGIN")
     connection.execute(_INTERNAL_TABLES)
-    connection.execute(transfers.views(None))
+    for part in parts("linked_files"):
+        connection.execute(part.views(None))
     for statement in (*map(_create, _tables()), *view_statements(), *comment_statements("TABLE")):
         connection.execute(statement)
     connection.execute(

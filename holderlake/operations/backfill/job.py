@@ -50,8 +50,8 @@ from holderlake.core.dagster.runs import (
 )
 from holderlake.core.dagster.versions import input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
+from holderlake.core.setting_types import Texts
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.settings.fields import Texts
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import evaluate_alerts

@@ -29,8 +29,10 @@ from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.core.workspace import Workspace, make_workspace, state_of
 from holderlake.engine.errors import EngineError, UnusableStore
+from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.operations.alerts.destinations import destinations_of
 from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 from holderlake.operations.backfill.paused import COMMAND, paused_backfills
 from holderlake.operations.doctor.file_checks import Finding, check_files
 from holderlake.operations.follow.followers import followers
@@ -39,7 +41,9 @@ from holderlake.operations.history.instance import own_dagster_home, prepare_dag
 from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.upgrade import plan
 from holderlake.presentation import console
+from holderlake.scale.settings import iceberg_folder
 from holderlake.sources.sample_world import sample_rules
+from holderlake.sources.settings import SourceSettings
 
 _MIN_FREE = 1 << 30
 
@@ -92,16 +96,16 @@ def _checks_with_settings() -> list[Finding]:
         lambda: _formats(workspace),
         lambda: _dagster(settings),
         *_provider_checks(workspace),
-        *([lambda: _store(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _inexact_balances(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _stale_partitions(workspace)] if settings.engine_store.exists() else []),
+        *([lambda: _store(settings)] if store_folder(settings).exists() else []),
+        *([lambda: _negative_balances(settings)] if store_folder(settings).exists() else []),
+        *([lambda: _inexact_balances(settings)] if store_folder(settings).exists() else []),
+        *([lambda: _stale_partitions(workspace)] if store_folder(settings).exists() else []),
         *([lambda: _paused_schedule(workspace)] if paused_schedule(workspace) else []),
         *([lambda: _paused_backfills(workspace)] if paused_backfills(workspace) else []),
         lambda: _alerts(settings),
-        *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
-        *(partial(_node, settings, chain) for chain in settings.node_chains),
-        *([lambda: _followers(settings)] if settings.followed_chains else []),
+        *([lambda: _iceberg(workspace)] if iceberg_folder(settings).exists() else []),
+        *(partial(_node, settings, chain) for chain in settings.section(SourceSettings).node_chains),
+        *([lambda: _followers(settings)] if settings.section(SourceSettings).followed_chains else []),
     ]
     return [*(_safely(check) for check in checks), *check_files(workspace)]
 
@@ -190,7 +194,7 @@ def _provider(workspace: Workspace, chains: list[str]) -> Finding:
 
 def _name(workspace: Workspace) -> str:
     settings = workspace.settings
-    store = "the sample world" if settings.provider.local == "sample" else f"your store {settings.engine_store}"
+    store = "the sample world" if settings.provider.local == "sample" else f"your store {store_folder(settings)}"
     return settings.provider.url or f"the embedded service over {store}"
 
 
@@ -215,7 +219,7 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
 
     if settings.provider.local == "store":
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
-    ignored = settings.engine.thresholds.model_fields_set
+    ignored = settings.section(EngineSettings).thresholds.model_fields_set
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
@@ -251,7 +255,7 @@ def _store(settings: Settings) -> Finding:
     from holderlake.engine.store.unlisted import QUARANTINE
     from holderlake.engine.store.verify import verify
 
-    root = settings.engine_store
+    root = store_folder(settings)
     result = verify(root, reads=False)
     if result.damaged:
         first_damage = result.damaged[0]
@@ -295,7 +299,7 @@ def _inexact_balances(settings: Settings) -> Finding:
     """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
     from holderlake.sources.rpc.verified import read_verified
 
-    checked = read_verified(settings.engine_store)["balances"].to_pylist()
+    checked = read_verified(store_folder(settings))["balances"].to_pylist()
     if not checked:
         return Finding(
             "balances", True, "no token was compared with its contract", "'holderlake import verify' compares them"
@@ -326,14 +330,14 @@ def _alerts(settings: Settings) -> Finding:
     except SettingsError as error:
         return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
     try:
-        book = Outbox(state_of(settings, settings.alerts_database)).deliveries()
+        book = Outbox(state_of(settings, alerts_database(settings))).deliveries()
     except DatabaseError as error:
         problem, _, advice = str(error).partition("; ")
         return Finding("alerts", False, problem, advice)
     deliveries = [delivery for alert_deliveries in book.values() for delivery in alert_deliveries]
     late = [delivery for delivery in deliveries if delivery.state not in ("sent", "given_up") and delivery.error]
     names = " and ".join(destination.description for destination in destinations)
-    text = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {names}"
+    text = f"{counted(len(settings.section(AlertSettings).in_force), 'rule')}, delivered to {names}"
     if late:
         return Finding(
             "alerts",
@@ -345,9 +349,10 @@ def _alerts(settings: Settings) -> Finding:
 
 
 def _followers(settings: Settings) -> Finding:
-    states = {state.chain: state for state in followers(settings.engine_store)}
-    idle = [chain for chain in settings.followed_chains if chain not in states or not states[chain].is_running]
-    text = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in settings.followed_chains)
+    states = {state.chain: state for state in followers(store_folder(settings))}
+    followed = settings.section(SourceSettings).followed_chains
+    idle = [chain for chain in followed if chain not in states or not states[chain].is_running]
+    text = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in followed)
     advice = "'holderlake ui' runs Dagster, whose sensor 'followers' starts them" if idle else ""
     return Finding("followers", not idle, text, advice)
 

@@ -19,6 +19,7 @@ from holderlake.core.dagster.partitions import previous_tick
 from holderlake.core.storage.documents import Documents
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.paused import waiting_schedule
+from holderlake.sources.settings import SourceSettings
 
 _NAME: Final = "expected"
 DAILY: Final = "schedule"
@@ -54,7 +55,9 @@ def tick_of_schedule(workspace: Workspace, previous: datetime, tick: datetime) -
 
 def record_transfers_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
     """Record the days that ended until a tick of the schedule of transfers, for every chain with nodes."""
-    _record(workspace, TRANSFERS, workspace.settings.node_chains, [timedelta(0)], previous, tick)
+    _record(
+        workspace, TRANSFERS, workspace.settings.section(SourceSettings).node_chains, [timedelta(0)], previous, tick
+    )
 
 
 def _record(

@@ -35,6 +35,7 @@ from holderlake.operations.healing.missing import MissingDay, missing_days
 from holderlake.operations.healing.paused import waiting_schedule
 from holderlake.operations.healing.runs import attempts_of, last_results
 from holderlake.sources.nodes.asset import TRANSFERS, is_imported
+from holderlake.sources.settings import SourceSettings
 
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which the runs that it launches may not be in Dagster's history yet."""
@@ -43,7 +44,10 @@ _NOT_YET: Final = SkipReason("the schedule has not run yet")
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
     """Return the sensors that repeat runs. That of transfers is included only if the settings name nodes."""
-    return [_healing_sensor(settings), *([_transfers_sensor(settings)] if settings.node_chains else [])]
+    return [
+        _healing_sensor(settings),
+        *([_transfers_sensor(settings)] if settings.section(SourceSettings).node_chains else []),
+    ]
 
 
 def _healing_sensor(settings: Settings) -> SensorDefinition:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from holderlake.assets import STREAMS
 from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer
-from holderlake.core.archive.provenance import Asked, Commit, Failed, Group
+from holderlake.core.archive.provenance import Asked, Commit, Failed
 from holderlake.core.contract.requests import Request
 from holderlake.core.ingest.run import ingest_partition
 from holderlake.core.ingest.stream import IngestContext, Partition, Replay, Stream
@@ -51,14 +51,14 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     stream = stream_of(commit)
     archive = _RecordedAnswers(workspace.archive, commit)
     engine = workspace.filler if commit.is_computed else None
-    target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(engine), lake=lake, archive=archive)
+    target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(lambda: engine), lake=lake, archive=archive)
     client = _SilentClient(_NO_ADDRESS, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
     recorded = Replay(commit.at, commit.options, commit.rules)
     context = IngestContext(provider, target, again=True, replay=recorded)
     async with client:
         partition = Partition(commit.chain, commit.as_of, commit.live, commit.store_change)
-        await ingest_partition(context, _recorded_stream(stream, commit.groups), partition)
+        await ingest_partition(context, _recorded_stream(stream, commit), partition)
     return archive.missing
 
 
@@ -128,13 +128,14 @@ class _RecordedStream(Stream):
         return list(self.groups)
 
 
-def _recorded_stream(stream: Stream, groups: Sequence[Group]) -> Stream:
-    """Return a copy of the stream that has the subjects and requests of these groups of a commit."""
-    requests = {group.subjects: [call.request for call in group.asked] for group in groups}
-    subjects = [subject for group in groups for subject in group.subjects]
+def _recorded_stream(stream: Stream, commit: Commit) -> Stream:
+    """Return a copy of the stream that has the subjects of a commit, and its requests unless it was computed."""
+    requests = {group.subjects: [call.request for call in group.asked] for group in commit.groups}
+    subjects = [subject for group in commit.groups for subject in group.subjects]
     stream_fields: dict[str, Any] = {field.name: getattr(stream, field.name) for field in fields(Stream)}
     stream_fields["subjects"] = lambda workspace, partition: subjects
-    stream_fields["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
+    if not commit.is_computed:
+        stream_fields["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
     return _RecordedStream(**stream_fields, groups=tuple(requests))
 
 

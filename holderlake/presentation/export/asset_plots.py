@@ -27,7 +27,14 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.lake import Lake
-from holderlake.presentation.export.history_plots import DIALOG, DIALOG_DPI, legend_below, numbers, percent_tick, small_png
+from holderlake.presentation.export.history_plots import (
+    DIALOG,
+    DIALOG_DPI,
+    legend_below,
+    numbers,
+    percent_tick,
+    small_png,
+)
 from holderlake.presentation.pictures.drawing.colours import PALETTE
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"

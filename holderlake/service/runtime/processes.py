@@ -17,10 +17,10 @@ from typing import Final
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.observability import Log, log_config
 from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
 from holderlake.service.runtime.server import INTERRUPTED, ServerConfig
+from holderlake.service.settings import ServiceSettings
 
 _POLL_SECONDS: Final = 0.1
 _HUNG_SECONDS: Final = 30

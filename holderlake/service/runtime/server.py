@@ -19,10 +19,10 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.core.signals import until_stopped
 from holderlake.presentation.protocol import limited_protocol
 from holderlake.service.observability import Log, log_config
+from holderlake.service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
 

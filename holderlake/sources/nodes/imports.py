@@ -14,6 +14,7 @@ from holderlake.sources.nodes.connection import ImportOptions, connected, endpoi
 from holderlake.sources.rpc.errors import Diverged, Refused, WrongChain
 from holderlake.sources.rpc.node import first_block_from
 from holderlake.sources.rpc.run import ChainImport, NodeReport, Progress
+from holderlake.sources.settings import SourceSettings
 from holderlake.sources.store import open_own_store
 
 
@@ -77,7 +78,9 @@ async def newest_block(settings: Settings, chain: str) -> int:
 
     Raises ``SettingsError`` if no node is set, and ``RpcError`` if all nodes fail.
     """
-    async with open_node(settings, endpoints(settings, chain), settings.node(chain), chain) as node:
+    async with open_node(
+        settings, endpoints(settings, chain), settings.section(SourceSettings).node(chain), chain
+    ) as node:
         return await node.head()
 
 

@@ -13,10 +13,10 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.cli.launch import fill as fill_by_job
 from holderlake.core.contract.requests import MapOptions, MapRequest
-from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
 from holderlake.operations.alerts.rules import Span, evaluate, tokens_of
+from holderlake.operations.alerts.settings import AlertRule
 from holderlake.operations.backfill.paused import paused_backfills
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import sentences

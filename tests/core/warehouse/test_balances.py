@@ -24,6 +24,7 @@ from holderlake.engine.importing import balance_files
 from holderlake.engine.queries.balances import share_of
 from holderlake.engine.records import TokenInfo
 from holderlake.presentation import lake_views
+from holderlake.presentation.query_notes import warehouse_notes
 from tests.core.warehouse.test_transfers import BEGIN, DAY, OTHER, TOKEN, Home
 from tests.engine.test_items import moved
 from tests.engine.test_opening_balances import items, openings
@@ -279,11 +280,11 @@ def test_a_missing_time_items_of_a_coin_lists_and_the_end_are_named(home: Home) 
     with pytest.raises(duckdb.Error, match="the token coin has no items: it is fungible, and balances_at has"):
         home.query("FROM item_owner_at('coin', 1, '2026-01-01')")
     lists = "SELECT days FROM holding_periods WHERE token_address = 'coin'"
-    assert home.warehouse.notes(lists) == [
+    assert warehouse_notes(home.warehouse, lists) == [
         "holding_periods reads lists of the largest holders. Your store has all holders of coin: holding_times(token) "
         "answers from them"
     ]
     late = "FROM balances_at('coin', '2030-01-01')"
-    assert [note.partition(":")[0] for note in home.warehouse.notes(late)] == [
+    assert [note.partition(":")[0] for note in warehouse_notes(home.warehouse, late)] == [
         "balances_at('coin', '2030-01-01') has the balances of 2023-11-14 00"
     ]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from holderlake.core.contract.tables import FAMILY_TABLES
+from holderlake.core.setting_types import Credits, Duration, Section
 from holderlake.core.settings.cron import check_cron
-from holderlake.core.settings.fields import Credits, Duration, Section
 
 
 def _offset(value: Any) -> Any:

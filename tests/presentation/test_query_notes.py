@@ -10,6 +10,7 @@ import pytest
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.presentation.dataframes import QueryNote, open_warehouse
+from holderlake.presentation.query_notes import warehouse_notes
 from tests.helpers.commands import holderlake
 from tests.helpers.lakes import DAYS, rows, write, write_holders
 
@@ -94,7 +95,7 @@ def test_a_report_takes_a_symbol(warehouse: Warehouse, tmp_path: Path) -> None:
     ],
 )
 def test_a_query_that_may_mislead_has_a_note(warehouse: Warehouse, sql: str, note: str) -> None:
-    assert warehouse.notes(sql) == [note]
+    assert warehouse_notes(warehouse, sql) == [note]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_a_query_that_may_mislead_has_a_note(warehouse: Warehouse, sql: str, not
     ],
 )
 def test_other_queries_have_no_note(warehouse: Warehouse, sql: str) -> None:
-    assert warehouse.notes(sql) == []
+    assert warehouse_notes(warehouse, sql) == []
 
 
 def test_python_warns_with_the_notes_of_the_command(warehouse: Warehouse) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, WithJsonSchema, create_model, model_validator
 
-from holderlake.core.parts import parts
-from holderlake.core.settings.fields import (
+from holderlake.core.setting_types import (
     Duration,
     PathSetting,
     Section,
@@ -24,6 +24,9 @@ from holderlake.core.settings.fields import (
     read_secret,
 )
 
+if TYPE_CHECKING:  # the settings import this module
+    from holderlake.core.settings import Settings
+
 SHARE: Final = "share of the supply"
 """Unit of a threshold that is a share: it must be below 1."""
 PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
@@ -31,7 +34,7 @@ PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
 
 @dataclass(frozen=True)
 class RuleKind:
-    """A kind of alert rule. A file ``NAME.sql`` of the part ``alert_rules`` has its query, and these values as TOML.
+    """A kind of alert rule. A file ``sql/NAME.sql`` has its query, and these values as TOML.
 
     ``table`` is the Dagster asset that shows it as a check, ``sentence`` the event. ``options`` are the settings of a
     rule of this kind, with their defaults; the first one is the rule's limit. ``about`` describes options other than
@@ -48,9 +51,8 @@ class RuleKind:
 
 
 def _declared() -> Iterator[tuple[str, RuleKind]]:
-    """Yield the name and the kind of each file of the parts ``alert_rules``."""
-    folders = [files(part).joinpath("sql") for part in parts("alert_rules")]
-    for file in sorted((file for folder in folders for file in folder.iterdir()), key=lambda file: file.name):
+    """Yield the name and the kind of each file in ``sql``."""
+    for file in sorted(files("holderlake.operations.alerts").joinpath("sql").iterdir(), key=lambda file: file.name):
         header = file.read_text("utf-8").partition("/*")[2].partition("*/")[0]
         yield file.name.removesuffix(".sql"), RuleKind(**tomllib.loads(header))
 
@@ -153,6 +155,8 @@ class AlertSettings(Section):
     """The rules, and the webhook that alerts are sent to. The webhook's address and secret come from the environment
     only, or from files that are named here."""
 
+    TABLE: ClassVar = "alerts"
+
     rules: dict[RuleName, AlertRule] = Field(
         default={}, description="Rules by name; by default the built-in ones, no rule if you leave it empty"
     )
@@ -207,3 +211,8 @@ class AlertSettings(Section):
     def is_chosen(self) -> bool:
         """Return whether the settings specify rules, even an empty list of them."""
         return "rules" in self.model_fields_set
+
+
+def alerts_database(settings: Settings) -> Path:
+    """Return the file of sent alerts, which is not used if the settings name a database for the state."""
+    return settings.home / "alerts.sqlite"

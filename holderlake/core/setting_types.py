@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
@@ -26,7 +26,9 @@ class SettingsError(Exception):
 
 
 class Section(BaseModel):
-    """Base of all sections. An unknown key is an error."""
+    """Base of all sections. An unknown key is an error. ``TABLE`` is the name of a section that a room registers."""
+
+    TABLE: ClassVar[str]
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

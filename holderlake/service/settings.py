@@ -1,17 +1,21 @@
-"""The sections ``[service]``, the service that ``serve`` runs, and ``[explorer]``, the page that ``explore`` shows."""
+"""The section ``[service]``: the service that ``serve`` runs."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holderlake.core.contract.models import ChainId, Scores
-from holderlake.core.settings.fields import DatabaseUrl, Section, SigningSecret, distinct
+from holderlake.core.contract.models import Scores
+from holderlake.core.setting_types import DatabaseUrl, Section, SigningSecret, distinct
 from holderlake.core.units import parse_duration
+
+if TYPE_CHECKING:  # the settings import this module
+    from holderlake.core.settings import Settings
 
 
 def _lifetime_table(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:
@@ -49,6 +53,8 @@ PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator
 
 class ServiceSettings(Section):
     """The service that `serve` runs. `database` and `secret` come from the environment only."""
+
+    TABLE: ClassVar = "service"
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8014, ge=1, le=65_535, description="Port to listen on")
@@ -113,40 +119,6 @@ class ServiceSettings(Section):
         return self
 
 
-def _link(text: str) -> str:
-    if not re.fullmatch(r"https://[^\s{}]+\{value\}[^\s{}]*", text):
-        raise ValueError(f"{text!r} is no address with a place for the value: https://scan.example/address/{{value}}")
-    return text
-
-
-Links = Annotated[dict[ChainId, Annotated[str, AfterValidator(_link)]], Field()]
-"""Addresses of pages by chain, each with ``{value}`` in the place of an address or hash."""
-
-
-def _origin(text: str) -> str:
-    if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?", text):
-        raise ValueError(f"{text!r} is no origin: write scheme and host only, such as https://wiki.example.com")
-    return text.lower()
-
-
-Origins = Annotated[list[Annotated[str, AfterValidator(_origin)]], AfterValidator(distinct)]
-
-
-class ExplorerSettings(Section):
-    """The page that ``explore`` shows. It makes no request to other hosts; its links are for a person to follow."""
-
-    address_links: Links = Field(
-        default={}, description="Another block explorer's page about an address, by chain: https://…/address/{value}"
-    )
-    transaction_links: Links = Field(
-        default={}, description="Another block explorer's page about a transaction, by chain: https://…/tx/{value}"
-    )
-
-    embed_in: Origins = Field(
-        default=[], description="Sites that may show the page in a frame, such as https://wiki.example.com"
-    )
-
-    @property
-    def links(self) -> dict[str, Links]:
-        """The links by kind: ``address`` and ``transaction``."""
-        return {"address": self.address_links, "transaction": self.transaction_links}
+def accounts_file(settings: Settings) -> Path:
+    """Return the file of keys and charges, which is not used if the settings name a database."""
+    return settings.home / "service" / "accounts.sqlite"

@@ -12,6 +12,7 @@ from typing import Final
 
 from holderlake.core.contract.tables import MAP_TABLES
 from holderlake.core.warehouse.schema import quoted
+from holderlake.core.warehouse.warehouse import Warehouse
 
 _FAMILIES: Final = {
     "tokens_as_of": "tokens",
@@ -95,6 +96,11 @@ WHERE is_outdated AND (token_address IN ({tokens}) OR NOT EXISTS ({tokens}))
 HAVING count(*) > 0
 """
 _TOKENS: Final = "SELECT token_address FROM known_tokens WHERE token_address IN ({names}) OR lower(symbol) IN ({names})"
+
+
+def warehouse_notes(warehouse: Warehouse, sql: str) -> list[str]:
+    """Return all notes about a query of the warehouse."""
+    return query_notes(sql, lambda of_data: warehouse.query(of_data)["note"].to_pylist())
 
 
 def query_notes(sql: str, ask: Callable[[str], list[str]]) -> list[str]:

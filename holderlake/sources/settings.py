@@ -1,67 +1,15 @@
-"""The sections ``[engine]``, ``[cluster]`` and ``[sources]``: the user's own store, Spark, and nodes of chains."""
+"""The section ``[sources]``: nodes of chains that transfers are read from."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
 from holderlake.core.contract.models import ChainId
-from holderlake.core.contract.rules import Rules
-from holderlake.core.settings.fields import Addresses, MemoryLimit, PathSetting, Section, TypedTokens, secret_matching
-
-
-class Thresholds(Section, Rules):
-    """Rules of the engine's classification. Each command that opens the store reports rules that changed."""
-
-
-class EngineSettings(Section):
-    """The engine behind `holderlake import` and `serve`."""
-
-    store: PathSetting | None = Field(
-        default=None, description="Folder of the engine's store; by default `engine` in home"
-    )
-    memory_limit: MemoryLimit = Field(
-        default="2GB", description="Memory that an import aims at; more data is spilled to the store's folder"
-    )
-    indexed: TypedTokens = Field(
-        default={}, description="Tokens by chain, or `native`, whose transfers connect holders on every map"
-    )
-    thresholds: Thresholds = Thresholds()
-
-    @property
-    def index_keys(self) -> tuple[tuple[str, str], ...]:
-        """The indexed tokens as pairs of chain and address."""
-        return tuple((chain, token) for chain, tokens in sorted(self.indexed.items()) for token in tokens)
-
-
-def _location(text: str) -> str:
-    if not text.startswith("/") and "://" not in text:
-        raise ValueError(
-            f"invalid location {text!r}: every machine must reach it; use an absolute path or an address like s3a://…"
-        )
-    return text.rstrip("/")
-
-
-class ClusterSettings(Section):
-    """A cluster of machines, for histories that are too large for one machine. Without `master` the same tasks run in
-    this process."""
-
-    master: str | None = Field(
-        default=None,
-        pattern=r"^(spark|k8s|sc)://\S+$|^yarn$|^local(\[\S+\])?$",
-        description="Address of Spark's master, such as spark://host:7077, or of Spark Connect, such as sc://host:15002",
-    )
-    folder: Annotated[str, AfterValidator(_location)] | None = Field(
-        default=None,
-        description="Folder for results of tasks, on storage that all machines share; by default `cluster` in home",
-    )
-    instants: int = Field(
-        default=32, ge=1, description="Instants computed together; their partitions are written when all are computed"
-    )
-    options: dict[str, str] = Field(default={}, description="Spark's own settings, by their names")
+from holderlake.core.setting_types import Addresses, PathSetting, Section, read_secret, secret_matching
 
 
 def _list(value: Any) -> Any:
@@ -126,4 +74,31 @@ class NodeSettings(Section):
 class SourceSettings(Section):
     """Sources of the engine's transfers other than files."""
 
+    TABLE: ClassVar = "sources"
+
     rpc: dict[ChainId, NodeSettings] = Field(default={}, description="Nodes by chain")
+
+    def node(self, chain: str) -> NodeSettings:
+        """Return the settings of a chain's nodes."""
+        return self.rpc.get(chain, NodeSettings())
+
+    @property
+    def node_chains(self) -> list[str]:
+        """Return the ids of the chains that have nodes in the settings."""
+        return sorted(chain for chain, nodes in self.rpc.items() if nodes.is_named)
+
+    @property
+    def followed_chains(self) -> list[str]:
+        """Return the ids of the chains with nodes whose head Dagster follows."""
+        return [chain for chain in self.node_chains if self.node(chain).follow]
+
+    def node_endpoints(self, chain: str) -> list[SecretStr]:
+        """Return the addresses of a chain's nodes. Raises ``SettingsError`` if their file contains no address."""
+        nodes = self.node(chain)
+        if nodes.endpoints_file is None:
+            return nodes.endpoints
+        return read_secret(
+            nodes.endpoints_file,
+            f"addresses of nodes of chain {chain}, one a line",
+            lambda text: NodeSettings(endpoints=[SecretStr(line) for line in text.split() or [""]]).endpoints,
+        )
