@@ -84,8 +84,8 @@ class OwnStore:
     """What a provider in this process gives besides its endpoint.
 
     ``filler`` returns what fills partitions without calls; None if answers are requested over HTTP. ``transfers``
-    returns the store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the user's own store;
-    None if another provider answers.
+    returns the store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the
+    user's own store; None if another provider answers.
     """
 
     filler: Callable[[], Filler | None] = lambda: None
@@ -97,10 +97,12 @@ class OwnStore:
 class LocalSource:
     """A provider in this process. ``watching`` returns the settings with the tokens that it has, if they name none.
 
-    ``endpoint`` starts it at its first call. ``store`` may have transfers although another provider answers.
+    ``endpoint`` starts it at its first call, ``provider_id`` does not. ``store`` may have transfers although another
+    provider answers.
     """
 
     watching: Callable[[], Settings]
+    provider_id: Callable[[], str]
     endpoint: Callable[[], Endpoint]
     store: OwnStore
 
@@ -108,8 +110,9 @@ class LocalSource:
 class Workspace:
     """Settings, lake, warehouse, ledger and archive of one home folder, each opened at its first use.
 
-    ``lake``, ``archive`` and the file ``warehouse`` replace those of the settings. ``now`` returns the time (naive
-    UTC); it decides which instants have passed and a call's day.
+    ``provider_id`` returns the name of a provider in this process, without starting it. ``lake``, ``archive`` and the
+    file ``warehouse`` replace those of the settings. ``now`` returns the time (naive UTC); it decides which instants
+    have passed and a call's day.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class Workspace:
         settings: Settings,
         endpoint: Callable[[], Endpoint],
         *,
+        provider_id: Callable[[], str] | None = None,
         store: OwnStore | None = None,
         lake: Lake | None = None,
         archive: AnswerArchive | None = None,
@@ -125,6 +129,8 @@ class Workspace:
     ) -> None:
         self.settings = settings
         self._endpoint = endpoint
+        self._is_in_process = provider_id is not None
+        self._provider_id = provider_id or (lambda: endpoint().provider_id)
         self.now = now
         store = store or OwnStore()
         self._filler, self._transfers, self._changes = store.filler, store.transfers, store.changes
@@ -171,7 +177,7 @@ class Workspace:
     @property
     def provider_id(self) -> str:
         """The provider's name in lake and archive."""
-        return self._endpoint().provider_id
+        return self._provider_id()
 
     @cached_property
     def filler(self) -> Filler | None:
@@ -211,7 +217,9 @@ class Workspace:
 
     @cached_property
     def archive(self) -> AnswerArchive:
-        return open_archive(self.settings, self.lake) if self._archive is None else self._archive
+        if self._archive is not None:
+            return self._archive
+        return open_archive(self.settings, None if self._lake is None and self.settings.lake.url is None else self.lake)
 
     def state(self, file: Path) -> Where:
         """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""
@@ -247,9 +255,9 @@ class Workspace:
         """Open the list of endpoints that the API key's plan excludes. Raises ``SettingsError`` without a provider."""
         from holderlake.core.provider.plan_limits import PlanLimits
 
-        endpoint = self._endpoint()
-        key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
-        return PlanLimits(self.state(self.settings.ledger), endpoint.provider_id, key)
+        key = None if self._is_in_process else self._endpoint().api_key
+        secret = key.get_secret_value() if key else None
+        return PlanLimits(self.state(self.settings.ledger), self.provider_id, secret)
 
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
@@ -298,7 +306,14 @@ def make_workspace(settings: Settings, lake: Lake | None = None, warehouse: Path
         return Workspace(
             settings, lambda: _remote(settings), store=local.store if local else None, lake=lake, warehouse=warehouse
         )
-    return Workspace(local.watching(), local.endpoint, store=local.store, lake=lake, warehouse=warehouse)
+    return Workspace(
+        local.watching(),
+        local.endpoint,
+        provider_id=local.provider_id,
+        store=local.store,
+        lake=lake,
+        warehouse=warehouse,
+    )
 
 
 def reading_workspace(settings: Settings) -> Workspace:
@@ -340,11 +355,11 @@ def open_lake(settings: Settings) -> Lake:
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().lake_of(settings)
 
 
-def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
-    """Open the archive of the settings: in the home folder, or next to a lake elsewhere."""
+def open_archive(settings: Settings, lake: Lake | None) -> AnswerArchive:
+    """Open the archive of the settings: in the home folder (with None too), or next to a lake elsewhere."""
     from holderlake.core.archive.archive import AnswerArchive
 
-    return AnswerArchive(settings.archive) if lake.is_local else _bucket().archive_of(settings, lake)
+    return AnswerArchive(settings.archive) if lake is None or lake.is_local else _bucket().archive_of(settings, lake)
 
 
 def local_lake(settings: Settings) -> Lake:

@@ -14,7 +14,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +50,7 @@ from holderlake.core.archive.pieces import (
     entries_in,
     rows_of,
 )
-from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.atomic_files import is_full, write_whole
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import DamagedDatabase, DatabaseError
@@ -328,11 +327,12 @@ class Segments:
         self._inode = path.stat().st_ino
         if path.stat().st_size <= _CHECKED_BYTES:
             _check(index, path)
+        if is_full(self.root):  # reading goes on, and the next opening adds what is missing
+            return index
         with index.transaction() as db:
             self._add_unknown(db)
         if not (self.root / FORMAT_FILE).exists():
-            with suppress(OSError):  # a full disk: reading goes on, and the next opening writes it
-                write_format(self.root, FORMAT)
+            write_format(self.root, FORMAT)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:

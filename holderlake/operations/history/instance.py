@@ -14,7 +14,7 @@ from typing import Final
 from dagster import DagsterInstance
 from sqlalchemy.exc import SQLAlchemyError
 
-from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.atomic_files import full_disk, is_full, write_whole
 from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.operations.history.history import check_history, removed_event_log
@@ -76,14 +76,16 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
                     _remove_empty_databases(home)
                 instance = opened.enter_context(DagsterInstance.get())
             yield instance
-    except (SQLAlchemyError, sqlite3.DatabaseError) as error:
+    except (SQLAlchemyError, sqlite3.DatabaseError, OSError) as error:
+        if is_full(user_home or home):
+            raise DatabaseError(full_disk(user_home or home)) from error
+        if isinstance(error, OSError):
+            raise
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         is_broken = re.search("malformed|not a database|no such (table|column)", reason)
         remedy = (
             f"{'move that folder away' if user_home else _MOVES_AWAY}: it has the history of runs, and no data"
             if is_broken
-            else "free some space"
-            if "full" in reason
             else "repeat the command; if that fails too, 'holderlake doctor' names damaged files"
         )
         raise DatabaseError(f"Dagster's history in {user_home or home} can't be used ({reason}); {remedy}") from error
