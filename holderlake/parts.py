@@ -1,4 +1,4 @@
-"""The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains the kinds.
+"""The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains them.
 
 A new part is a line here.
 """
@@ -25,8 +25,7 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {
     "tables": ("holderlake.analysis.comparison.tables",),
     "ledger_opened": ("holderlake.operations.maintenance.restored_ledger:restore",),
     "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),
-    "run_stopped": ("holderlake.operations.healing.paused:pause_schedule",),
-    "schedule_tick": ("holderlake.operations.healing.expected:tick_of_schedule",),
+    "schedule_tick": ("holderlake.operations.healing.expected:record_tick",),
     "missing_instants": ("holderlake.operations.healing.runs:missing_instants",),
     "after_load": ("holderlake.scale.iceberg:publish_if_chosen",),
     "table_plots": ("holderlake.presentation.export.asset_plots:plots",),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holderlake.parts import PARTS
+
 ROOT = Path(__file__).parents[1]
 CORE = {
     "core.parts": set(),
@@ -23,7 +25,6 @@ CORE = {
     "core.settings": {"core.contract", "core.setting_types", "core.parts", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
     "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
-    "core.client": {"core.contract", "core.provider"},
     "core.decoding": {"core.contract"},
     "core.lake": {"core.contract", "core.storage", "core.units"},
     "core.warehouse": {"core.contract", "core.storage", "core.settings", "core.lake", "core.parts"},
@@ -37,7 +38,7 @@ CORE = {
     },
     "core.dagster": {
         *("core.contract", "core.storage", "core.settings", "core.provider", "core.lake", "core.warehouse"),
-        *("core.workspace", "core.ingest", "core.parts", "core.extras"),
+        *("core.workspace", "core.ingest", "core.parts", "core.extras", "core.units"),
     },
     "resources": {"core.settings", "core.lake", "core.warehouse", "core.workspace", "core.dagster"},
     "assets": {
@@ -80,6 +81,12 @@ def test_the_list_of_the_core_goes_from_the_lowest_up(name: str) -> None:
 def test_the_list_of_the_core_is_complete() -> None:
     parts = {_core_part(module) for room in ("core", "resources", "assets", "pipelines") for module in _modules(room)}
     assert parts - {"core"} == CORE.keys()
+
+
+def test_each_kind_of_parts_is_declared_once_in_the_core_and_has_parts() -> None:
+    modules = (module for room in ("core", "resources", "assets", "pipelines") for module in _modules(room))
+    declared = [kind for module in modules for kind in re.findall(r' = Kind\(\s*"(\w+)"', _file(module).read_text())]
+    assert sorted(declared) == sorted(PARTS)
 
 
 @pytest.mark.parametrize("name", ROOMS)

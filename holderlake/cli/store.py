@@ -87,7 +87,7 @@ def find_wallets(
     groups: Annotated[
         Path | None,
         typer.Option(
-            help="A file of wallets whose owner you know (address, owner): measure the confidences on them first.",
+            help="A file of wallets whose owner you know (address, owner): measure the confidences on them first."
         ),
     ] = None,
     json: Json = False,

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import SecretStr
 
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -105,6 +105,26 @@ class LocalSource:
     provider_id: Callable[[], str]
     endpoint: Callable[[], Endpoint]
     store: OwnStore
+
+
+class Bucket(Protocol):
+    """A module that opens the lake and the archive at ``lake.url``."""
+
+    def lake_of(self, settings: Settings) -> Lake:
+        """Return the lake."""
+
+    def archive_of(self, settings: Settings, lake: Lake) -> AnswerArchive:
+        """Return the archive next to the lake."""
+
+    def copy_of(self, settings: Settings) -> Lake:
+        """Return a copy of the lake in a folder of this host, which is brought up to date."""
+
+
+SOURCE: Final[Kind[Callable[[Settings], LocalSource]]] = Kind("source")
+"""A provider in this process, for settings without ``provider.url``."""
+BUCKET: Final[Kind[Bucket]] = Kind("bucket")
+LEDGER_OPENED: Final[Kind[Callable[[CreditLedger, AnswerArchive, Settings], None]]] = Kind("ledger_opened")
+"""What is called when a workspace opens its ledger."""
 
 
 class Workspace:
@@ -207,7 +227,7 @@ class Workspace:
             renewal_day=budget.renewal_day,
             now=self.now,
         )
-        for ledger_opened in parts("ledger_opened"):
+        for ledger_opened in LEDGER_OPENED.parts():
             ledger_opened(ledger, self.archive, self.settings)
         return ledger
 
@@ -263,7 +283,8 @@ class Workspace:
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """Connect to the provider for one run. Calls are recorded in the ledger, and answers in the archive."""
         from holderlake.core.http import MEGABYTE
-        from holderlake.core.provider.client import CallOptions, ProviderClient
+        from holderlake.core.provider.attempts import CallOptions
+        from holderlake.core.provider.client import ProviderClient
         from holderlake.core.provider.fetcher import Provider
 
         endpoint = self._endpoint()
@@ -323,7 +344,7 @@ def reading_workspace(settings: Settings) -> Workspace:
 
 
 def _local_source(settings: Settings) -> LocalSource | None:
-    return next((source(settings) for source in parts("source")), None)
+    return next((source(settings) for source in SOURCE.parts()), None)
 
 
 def _remote(settings: Settings) -> Endpoint:
@@ -369,11 +390,10 @@ def local_lake(settings: Settings) -> Lake:
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().copy_of(settings)
 
 
-def _bucket() -> Any:
-    """Return the part ``bucket``: a module that opens the lake and the archive at ``lake.url``."""
-    if not parts("bucket"):
+def _bucket() -> Bucket:
+    if not BUCKET.parts():
         raise SettingsError("lake.url is set, but no part opens buckets: remove lake.url")
-    return parts("bucket")[0]
+    return BUCKET.parts()[0]
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from holderlake.core.contract.tables import TABLES, Table
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.damage import Damage
 from holderlake.core.lake.lake import SIDE_TABLES, Lake
-from holderlake.core.parts import parts
 from holderlake.core.storage import layout
 from holderlake.core.warehouse import schema, spending
 from holderlake.core.warehouse.connections import UTC_SESSION
@@ -220,7 +219,7 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     # tables of the same columns, and these are replaced afterwards.
     yield from (
         _view(root, table, is_empty=True)
-        for table in (*TABLES.values(), spending.TABLE, *(part.TABLE for part in parts("tables")))
+        for table in (*TABLES.values(), spending.TABLE, *(part.TABLE for part in schema.OWN_TABLE.parts()))
     )
     yield warehouse_files.views(own_folder)
     yield from (f"\n{statement}" for statement in schema.view_statements())

@@ -58,7 +58,7 @@ def local_provider(settings: Settings) -> LocalProvider:
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return LocalProvider(
-            sample_store(settings.home), f"{SAMPLE_PROVIDER}{world_version(settings.home)}", folder / "accounts.sqlite"
+            sample_store(settings.home), f"{SAMPLE_PROVIDER}{world_version()}", folder / "accounts.sqlite"
         )
     accounts = settings.home / "embedded" / "accounts.sqlite"
     return LocalProvider(

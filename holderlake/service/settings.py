@@ -74,15 +74,11 @@ class ServiceSettings(Section):
     secret: SigningSecret | None = Field(
         default=None, description="The service's secret, of 16 characters or more; environment only"
     )
-    calls_per_minute: int = Field(default=10_000, ge=1, description="Calls a minute from one address")
-    shared_limits: bool = Field(
-        default=False, description="Count calls for all hosts on one database; always so for several processes"
-    )
+    calls_per_minute: int = Field(default=10_000, ge=1, description="Calls a minute from one address to a process")
     trusted_proxies: Networks = Field(default=[], description="Networks whose X-Forwarded headers are believed")
     metrics_from: Networks = Field(default=["127.0.0.0/8", "::1/128"], description="Networks that may read /metrics")
     header_limit: int = Field(default=32 << 10, ge=1 << 10, description="Bytes of a request's headers at most")
     body_limit: int = Field(default=1 << 20, ge=1 << 10, description="Bytes of a request's body at most")
-    header_seconds: float = Field(default=10.0, gt=0, description="How long a request's headers may take to arrive")
     body_seconds: float = Field(default=30.0, gt=0, description="How long a request's body may take to arrive")
     answer_seconds: float = Field(default=60.0, gt=0, description="How long a caller waits for an answer at most")
     shutdown_seconds: int = Field(default=30, ge=0, description="How long requests under way may take at the end")
@@ -98,11 +94,6 @@ class ServiceSettings(Section):
     @property
     def cache_bytes(self) -> int:
         return self.cache_megabytes << 20
-
-    @property
-    def counts_are_shared(self) -> bool:
-        """Return whether the database counts calls, so that several processes or hosts share the limits."""
-        return self.shared_limits or self.processes > 1
 
     @property
     def lifetime_table(self) -> tuple[tuple[int | None, int], ...]:

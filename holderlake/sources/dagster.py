@@ -18,7 +18,4 @@ def definitions(application: Application) -> Definitions:
         selection=AssetSelection.assets(TRANSFERS),
         description="Imports one day of a chain's transfers from its nodes.",
     )
-    return Definitions(
-        assets=[transfers_asset()],
-        jobs=[transfers_job],
-    )
+    return Definitions(assets=[transfers_asset()], jobs=[transfers_job])

@@ -13,6 +13,7 @@ from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
+from holderlake.engine.catalog.labels import addresses_with_periods, labelled_addresses
 from holderlake.engine.settings import EngineSettings, store_folder
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from holderlake.engine.warehouse_files import StoredTransfers
 
 _log = logging.getLogger(__name__)
-
-"""The memory in bytes that writing balances should use."""
 
 Say = Callable[[str], None]
 """A function that shows a message."""
@@ -168,9 +167,9 @@ def _tables(root: Path) -> dict[str, pa.Table]:
 
 def _labels(store: Store) -> list[dict[str, Any]]:
     """Return the rows of ``labels``: one for each time in which an address has one label on a chain."""
-    with_periods, starts = store.addresses_with_periods(), store.period_starts()
+    with_periods, starts = store.read(addresses_with_periods), store.period_starts()
     rows: list[dict[str, Any]] = []
-    for chain, addresses in store.labelled_addresses().items():
+    for chain, addresses in store.read(labelled_addresses).items():
         changing = [address for address in addresses if address in with_periods]
         of_address: dict[str, list[dict[str, Any]]] = {}
         for start in [0, *starts]:

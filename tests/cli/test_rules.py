@@ -16,8 +16,7 @@ from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.sources.sample.world import sample_world
-from holderlake.sources.sample_world import sample_store
+from holderlake.sources.sample_world import sample_rules, sample_store
 
 Run = Callable[..., Any]
 
@@ -113,7 +112,7 @@ def test_the_doctor_shows_the_rules_of_the_own_store(run: Run, monkeypatch: pyte
 def test_the_doctor_shows_that_the_sample_world_has_its_own_rules(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DEGREE, "7000")
     line = rules_line(run)
-    assert f"supernode_degree {sample_world().rules.supernode_degree}," in line["found"]
+    assert f"supernode_degree {sample_rules().supernode_degree}," in line["found"]
     assert "[engine.thresholds] apply to your own store" in line["advice"]
 
 

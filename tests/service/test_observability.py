@@ -321,16 +321,14 @@ def test_metrics_request_is_in_progress(watched: Watched) -> None:
 def test_metrics_show_reported_and_watched_values(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings())
     metrics: Metrics = watched.app.state.backend.metrics
-    seen = {"waiting": 3.0, "gone": 2.0}
+    seen = {"waiting": 3.0}
     metrics.watch("test_waiting", lambda: seen["waiting"], "Waiting")
-    metrics.watch("test_gone", lambda: seen["gone"], "Gone", total=True)
     metrics.charged("holders", 150)
     metrics.charged("holders", 50)
     metrics.cache("hit")
     assert watched.metric("holderlake_test_waiting") == {"": 3}
-    seen.update(waiting=1.0, gone=5.0)
+    seen["waiting"] = 1.0
     assert watched.metric("holderlake_test_waiting") == {"": 1}
-    assert watched.metric("holderlake_test_gone_total") == {"": 5}
     assert watched.metric("holderlake_charged_hundredths_total") == {'{endpoint="holders"}': 200}
     assert watched.metric("holderlake_cache_lookups_total")['{outcome="hit"}'] == 1
 

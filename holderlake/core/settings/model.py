@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from pydantic import Field, SecretStr, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.setting_types import PathSetting, Section, TypedTokens, read_secret
 from holderlake.core.settings.sections.lake import LakeSettings, SqlSettings, StateSettings
 from holderlake.core.settings.sections.provider import (
@@ -22,6 +22,8 @@ from holderlake.core.settings.sections.provider import (
 from holderlake.core.settings.sections.schedule import Budget, Healing, Retention, Schedule
 
 Chosen = TypeVar("Chosen", bound=Section)
+SECTIONS: Final[Kind[type[Section]]] = Kind("settings")
+"""Sections of other rooms, each with the name of its ``TABLE``."""
 
 
 class CoreSettings(BaseSettings):
@@ -139,7 +141,7 @@ class CoreSettings(BaseSettings):
         return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
 
     def section(self, kind: type[Chosen]) -> Chosen:
-        """Return the section of a room, by its class: a part ``settings``."""
+        """Return the section of a room, by its class."""
         section: Chosen = getattr(self, kind.TABLE)
         return section
 
@@ -157,5 +159,5 @@ def _one_word(text: str) -> SecretStr:
 if TYPE_CHECKING:
     Settings: TypeAlias = CoreSettings
 else:  # the sections of the rooms are fields like those of the core
-    _of_rooms = {kind.TABLE: (kind, kind()) for kind in parts("settings")}
+    _of_rooms = {kind.TABLE: (kind, kind()) for kind in SECTIONS.parts()}
     Settings = create_model("Settings", __base__=CoreSettings, __module__=__name__, **_of_rooms)

@@ -30,7 +30,6 @@ import pyarrow as pa
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.damage import damaged_files
 from holderlake.core.lake.lake import Lake
-from holderlake.core.parts import parts
 from holderlake.core.settings.sections.lake import SqlSettings
 from holderlake.core.storage.locks import locked
 from holderlake.core.warehouse import derived, schema, spending
@@ -294,7 +293,7 @@ class Warehouse:
                 if outdated:
                     schema.install(connection)
                 connection.execute(schema.as_of_warning(self._as_of_warning))
-                for part in parts("linked_files"):
+                for part in schema.LINKED_FILES.parts():
                     connection.execute(part.views(Path(transfers_path) if transfers_path else None))
                 if ledger:
                     spending.refresh(connection, ledger)
@@ -308,7 +307,7 @@ class Warehouse:
     def _stored_transfers(self, state: _State) -> str | None:
         """Link the present transfers of the store. Return the folder; that of the last load if there is no store."""
         root = transfers_folder(self.path)
-        link_name = next((part.link(root, self._read_transfers) for part in parts("linked_files")), None)
+        link_name = next((part.link(root, self._read_transfers) for part in schema.LINKED_FILES.parts()), None)
         last_path = state.installed.get("transfers")
         return str(root / link_name) if link_name else last_path if last_path and Path(last_path).exists() else None
 
@@ -368,7 +367,7 @@ class Warehouse:
             copy.unlink()
             copy = packed
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
-        for part in parts("linked_files"):
+        for part in schema.LINKED_FILES.parts():
             part.remove_old(transfers_folder(self.path))
 
     @contextmanager

@@ -18,8 +18,10 @@ from holderlake.core.contract import exact_json
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
+from holderlake.core.dagster.runs import REPEATED
 from holderlake.core.decoding.answers import chain_ids
 from holderlake.core.ingest.decode_queue import provider_error
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import ProviderError
@@ -34,10 +36,8 @@ from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.operations.alerts.destinations import destinations_of
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.settings import AlertSettings, alerts_database
-from holderlake.operations.backfill.paused import COMMAND, paused_backfills
 from holderlake.operations.doctor.file_checks import Finding, check_files
 from holderlake.operations.follow.followers import followers
-from holderlake.operations.healing.paused import paused_schedule
 from holderlake.operations.history.instance import own_dagster_home, prepare_dagster_home
 from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.upgrade import plan
@@ -101,8 +101,7 @@ def _checks_with_settings() -> list[Finding]:
         *([lambda: _negative_balances(settings)] if store_folder(settings).exists() else []),
         *([lambda: _inexact_balances(settings)] if store_folder(settings).exists() else []),
         *([lambda: _stale_partitions(workspace)] if store_folder(settings).exists() else []),
-        *([lambda: _paused_schedule(workspace)] if paused_schedule(workspace) else []),
-        *([lambda: _paused_backfills(workspace)] if paused_backfills(workspace) else []),
+        lambda: _incomplete(workspace),
         lambda: _alerts(settings),
         *([lambda: _iceberg(workspace)] if iceberg_folder(settings).exists() else []),
         *(partial(_node, settings, chain) for chain in settings.section(SourceSettings).node_chains),
@@ -233,30 +232,22 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
     ignored = settings.section(EngineSettings).thresholds.model_fields_set
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
-    return Finding("rules", True, listed_rules(rules_in_force(sample_rules(settings.home))), advice)
+    return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
 
-def _paused_schedule(workspace: Workspace) -> Finding:
-    paused = paused_schedule(workspace)
-    if paused is None:
-        return Finding("paused schedule", True, "scheduled runs do not wait")
-    text = f"scheduled runs wait since {paused.since:%Y-%m-%d %H:%M} UTC until {paused.resume_on}: {paused.reason}"
-    advice = (
-        "buy credits: the running daemon asks the provider every five minutes"
-        if paused.refused is not None
-        else "raise the ceiling in [budget]: the next tick of the schedule resumes"
-    )
-    return Finding("paused schedule", False, text, advice)
-
-
-def _paused_backfills(workspace: Workspace) -> Finding:
-    paused = paused_backfills(workspace)
-    since = min(backfill.since for backfill in paused)
-    text = (
-        f"{counted(len(paused), 'backfill')} paused since {since:%Y-%m-%d %H:%M} UTC; the first of "
-        f"{counted(len(paused[0].of.instants), 'instant')}: {paused[0].reason}"
-    )
-    return Finding("paused backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")
+def _incomplete(workspace: Workspace) -> Finding:
+    """Count the partitions that lack a part of the requested data."""
+    lacks = {
+        manifest.place: lacking(workspace.lake, manifest)
+        for manifest in workspace.lake.manifests()
+        if manifest.unanswered or manifest.failures
+    }
+    open_places = {place: failures for place, failures in lacks.items() if failures}
+    if not open_places:
+        return Finding("partitions", True, "no partition lacks a part of the requested data")
+    codes = sorted(set().union(*(failures.values() for failures in open_places.values())))
+    text = f"{counted(len(open_places), 'partition')} without a part of the requested data ({', '.join(codes)})"
+    return Finding("partitions", False, text, REPEATED)
 
 
 def _store(settings: Settings) -> Finding:

@@ -5,10 +5,10 @@ The local engine computes its own commits again, as of the same instant. ``rebui
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from holderlake.assets import STREAMS
 from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer
@@ -17,12 +17,11 @@ from holderlake.core.contract.requests import Request
 from holderlake.core.ingest.run import ingest_partition
 from holderlake.core.ingest.stream import IngestContext, Partition, Replay, Stream
 from holderlake.core.lake.lake import Lake, LakeError, Manifest
+from holderlake.core.provider.attempts import Attempts
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import InvalidRequest
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.workspace import Endpoint, OwnStore, Workspace
-
-T = TypeVar("T")
 
 _STREAMS: Final = {stream.name: stream for stream in STREAMS}
 _NO_ADDRESS: Final = "http://127.0.0.1"
@@ -114,7 +113,7 @@ class _RecordedAnswers(AnswerArchive):
 class _SilentClient(ProviderClient):
     """A provider client that sends no request: each attempt raises ``NotInArchive``."""
 
-    async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
+    def attempts(self) -> Attempts:
         raise NotInArchive(_NO_REQUESTS)
 
 

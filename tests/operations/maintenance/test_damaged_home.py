@@ -29,7 +29,7 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.assets.tokens import TOKENS
 from holderlake.cli.main import _expected_errors
-from holderlake.core.provider.ledger.reports import ReportRow
+from holderlake.core.provider.ledger.entries import ReportRow
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import OwnStore, Workspace
 from holderlake.engine.settings import store_folder

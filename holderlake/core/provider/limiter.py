@@ -1,4 +1,4 @@
-"""Concurrency limit that adapts to the provider's latency.
+"""Limits of one client: the number of open calls, which adapts to the provider's latency, and pauses of all calls.
 
 A provider whose latency stays the same gets more calls at a time. A provider that becomes slower gets fewer, because an
 answer that times out may be charged. A limit of n calls is adjusted after every n answers: their mean latency is
@@ -68,17 +68,34 @@ class Slots:
                 turn.set_result(None)
 
 
-class AdaptiveLimit:
-    """Limit of calls that may be open at a time (``value``), at most ``upper_limit``; for one event loop."""
+class Limiter(Slots):
+    """Slots of calls that may be open at a time: ``value``, at most ``upper_limit``."""
 
     def __init__(self, upper_limit: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__(lambda: self.value)
         self.value = min(upper_limit, _FIRST_LIMIT)
+        self.answered_at = float("-inf")
+        """Time of the last answer to any call, by the event loop's clock."""
+        self._resume_at = 0.0
         self._upper_limit = upper_limit
         self._clock = clock
         self._fewest = min(upper_limit, _FEWEST)
         self._open = self._most_open = 0
         self._usual: float | None = None
         self._start_round()
+
+    async def _acquire(self) -> None:
+        await super()._acquire()
+        try:
+            while (seconds := self._resume_at - asyncio.get_running_loop().time()) > 0:
+                await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self._release()
+            raise
+
+    def pause(self, seconds: float) -> None:
+        """Let all later calls wait for ``seconds``: the provider would refuse them too."""
+        self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + seconds)
 
     @contextmanager
     def measured(self) -> Iterator[None]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from holderlake.sources.sample.actors import Scenario, new_address
-from holderlake.sources.sample.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
-from holderlake.sources.sample.randomness import Rng
-from holderlake.sources.sample.trading import Market, give_part, plan_trades
+from benchmarks.sample_world.actors import Scenario, new_address
+from benchmarks.sample_world.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
+from benchmarks.sample_world.randomness import Rng
+from benchmarks.sample_world.trading import Market, give_part, plan_trades
 
 TWIN_WITHDRAWALS: Final = day(2026, 5, 12, 14, 5)
 """Time of the first of two withdrawals of Brambletail from one exchange, 35 minutes apart, to unrelated wallets."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.sample_world.actors import ChainActors, Scenario
+from benchmarks.sample_world.calendar import BEGIN_TIME, DAY, END_TIME
+from benchmarks.sample_world.randomness import Rng
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.records import TokenInfo
-from holderlake.sources.sample.actors import ChainActors, Scenario
-from holderlake.sources.sample.calendar import BEGIN_TIME, DAY, END_TIME
-from holderlake.sources.sample.randomness import Rng
 
 _SUPPLY: Final = 1_000_000
 _DOLLARS: Final = 80_000_000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from benchmarks.sample_world.actors import ChainActors, Scenario, new_address
+from benchmarks.sample_world.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
+from benchmarks.sample_world.randomness import Rng
+from benchmarks.sample_world.trading import Market, give_part, plan_sales, plan_trades
 from holderlake.engine.records import TokenInfo
-from holderlake.sources.sample.actors import ChainActors, Scenario, new_address
-from holderlake.sources.sample.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
-from holderlake.sources.sample.randomness import Rng
-from holderlake.sources.sample.trading import Market, give_part, plan_sales, plan_trades
 
 
 def plan(scenario: Scenario) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from benchmarks.sample_world.calendar import BEGIN_TIME, DAY, Calendar, SampleTransfers
+from benchmarks.sample_world.randomness import Rng
 from holderlake.core.contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
 from holderlake.engine.records import Label, TokenInfo
-from holderlake.sources.sample.calendar import BEGIN_TIME, DAY, Calendar, SampleTransfers
-from holderlake.sources.sample.randomness import Rng
 
 _FIRST_WAVE: Final = 26 * DAY
 

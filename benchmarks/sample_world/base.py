@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.sample_world.actors import Scenario, new_address
+from benchmarks.sample_world.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
+from benchmarks.sample_world.randomness import Rng
+from benchmarks.sample_world.trading import Market, give_part, plan_sales, plan_trades
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.records import TokenInfo
-from holderlake.sources.sample.actors import Scenario, new_address
-from holderlake.sources.sample.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
-from holderlake.sources.sample.randomness import Rng
-from holderlake.sources.sample.trading import Market, give_part, plan_sales, plan_trades
 
 FRESH_BUYING: Final = day(2026, 3, 14)
 """The day on which 130 fresh wallets, hours to days old, buy Fledgling."""

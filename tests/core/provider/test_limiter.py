@@ -10,15 +10,15 @@ import pytest
 
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.provider.client import ProviderClient
-from holderlake.core.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.core.provider.errors import Unavailable
+from holderlake.core.provider.limiter import Limiter, Slots
 from tests.helpers.misbehaving import Misbehaving, error
 
 
 def limit_after(latency: Callable[[int], float], rounds: int = 6, most: int = 256) -> int:
     """Return the limit after rounds that use all slots. ``latency`` gives the seconds for a number of open calls."""
     now = 0.0
-    limit = AdaptiveLimit(most, lambda: now)
+    limit = Limiter(most, lambda: now)
     for _ in range(rounds):
         calls = limit.value
         with ExitStack() as opened:
@@ -42,7 +42,7 @@ def test_the_limit_never_passes_the_largest_number() -> None:
 
 @pytest.mark.parametrize(("most", "left"), [(256, 4), (1, 1)])
 def test_failures_reduce_the_limit_to_a_few_calls(most: int, left: int) -> None:
-    limit = AdaptiveLimit(most)
+    limit = Limiter(most)
     for _ in range(20):
         limit.failed()
     assert limit.value == left
@@ -51,10 +51,10 @@ def test_failures_reduce_the_limit_to_a_few_calls(most: int, left: int) -> None:
 def test_a_failed_call_reduces_the_limit_of_the_client() -> None:
     async def play() -> tuple[int, int]:
         async with Misbehaving([error(503)]) as server, ProviderClient(server.address, None, attempts=1) as client:
-            before = client.limit.value
+            before = client.limiter.value
             with pytest.raises(Unavailable):
                 await client.ask(ChainsRequest())
-            return before, client.limit.value
+            return before, client.limiter.value
 
     before, after = asyncio.run(play())
     assert after < before

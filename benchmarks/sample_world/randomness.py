@@ -19,7 +19,7 @@ class Rng:
     def __init__(self, seed: str) -> None:
         # only getrandbits is used, because choice, sample and shuffle differ between versions of Python
         number = int.from_bytes(hashlib.sha256(seed.encode()).digest(), "big")
-        self._bits = random.Random(number).getrandbits  # noqa: S311 -- invented data, no secrets
+        self._bits = random.Random(number).getrandbits
 
     def below(self, limit: int) -> int:
         """Return an integer from 0 to ``limit`` - 1."""

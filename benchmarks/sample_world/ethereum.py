@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.sample_world.actors import Scenario, new_address
+from benchmarks.sample_world.calendar import DAY, END_TIME, HOUR, MAX_ID, day, every
+from benchmarks.sample_world.randomness import Rng
+from benchmarks.sample_world.trading import Market, give_part, plan_buying, plan_sales, plan_trades
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.records import TokenInfo
-from holderlake.sources.sample.actors import Scenario, new_address
-from holderlake.sources.sample.calendar import DAY, END_TIME, HOUR, MAX_ID, day, every
-from holderlake.sources.sample.randomness import Rng
-from holderlake.sources.sample.trading import Market, give_part, plan_buying, plan_sales, plan_trades
 
 _DEAD: Final = "0x000000000000000000000000000000000000dead"
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from benchmarks.sample_world.randomness import Rng
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.times import to_unix
 from holderlake.engine.records import TRANSFERS, TokenInfo
-from holderlake.sources.sample.randomness import Rng
 
 START: Final = datetime(2024, 11, 1)
 END: Final = datetime(2026, 11, 1)
@@ -85,6 +85,8 @@ class SampleTransfers:
 
     def __init__(self, rng: Rng) -> None:
         self._draw = rng
+        self.numbers: dict[str, int] = {}
+        """The transactions by their hashes, numbered in the order in which they were made."""
         self._rows: list[tuple[Any, ...]] = []
         self._logs: dict[tuple[str, int], int] = defaultdict(int)
         self._balances: dict[tuple[str, str], dict[tuple[str, int | None], int]] = defaultdict(lambda: defaultdict(int))
@@ -95,7 +97,9 @@ class SampleTransfers:
 
     def transaction(self, token: TokenInfo) -> str:
         """Return a new transaction hash for transfers of ``token``. Several transfers may have the same hash."""
-        return self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
+        drawn = self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
+        self.numbers[drawn] = len(self.numbers)
+        return drawn
 
     def move(
         self,
