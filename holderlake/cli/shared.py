@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holderlake.core.contract.chains import NATIVE, chain_meant, chain_typed
-from holderlake.core.contract.chains.addresses import typed_token
 from holderlake.core.units import counted
 from holderlake.presentation import console
 
@@ -179,6 +178,8 @@ def watched_tokens(chains: Sequence[str], tokens: Sequence[str]) -> dict[str, li
 def token_address(chain: str, token: str) -> str:
     """Return the stored spelling of a token's address, or the address of the token with this symbol. Raises as
     ``tokens_of``."""
+    from holderlake.core.contract.chains.addresses import typed_token
+
     chain_id = chain_typed(chain)
     warehouse = reading().warehouse
     if not _SYMBOL.fullmatch(token) or token.lower() == NATIVE or warehouse.version is None:

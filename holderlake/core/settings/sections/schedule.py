@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.setting_types import Credits, Duration, Section
 from holderlake.core.settings.cron import check_cron
 
@@ -26,6 +25,8 @@ Offset = Annotated[timedelta, BeforeValidator(_offset)]
 
 
 def _family(name: str) -> str:
+    from holderlake.core.contract.tables import FAMILY_TABLES  # noqa: PLC0415 - pyarrow, for few settings
+
     if name not in FAMILY_TABLES:
         raise ValueError(f"there is no family {name!r}; use one of {', '.join(FAMILY_TABLES)}")
     return name
