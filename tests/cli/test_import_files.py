@@ -215,6 +215,14 @@ def test_a_token_list_is_still_one(run: Run) -> None:
     assert run("import", "files", "list.json", "--json").lines == [{"file": "list.json", "tokens": 1}]
 
 
+def test_a_symbol_of_the_list_names_its_token_before_the_first_load(run: Run) -> None:
+    tokens = [{"chainId": 1, "address": TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
+    Path("list.json").write_bytes(as_json({"tokens": tokens}))
+    Path("some.csv").write_bytes(as_csv(ETL))
+    run("import", "files", "list.json", "some.csv", "--chain", "eth")
+    assert f"0 opening balances of {TOKEN} on eth" in run("delete", "balances", "eth", "tea").stdout
+
+
 def test_a_token_list_with_an_impossible_address_is_refused(run: Run) -> None:
     tokens = [{"chainId": 1, "address": "0x123", "name": "Tea", "symbol": "TEA", "decimals": 2}]
     Path("list.json").write_bytes(as_json({"tokens": tokens}))
