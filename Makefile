@@ -60,8 +60,8 @@ notebook: $(READY) ## the analyst's notebook as a page in the browser, over your
 docs: $(TOOLS) ## the docs as a site: open site/index.html; a link that leads nowhere fails
 	@$(BIN)/python -m sphinx --builder html --jobs 1 --nitpicky --fail-on-warning --quiet $(DOCS) $(SITE)
 
-ui: $(READY) ## Dagster's web UI (http://127.0.0.1:3000)
-	@$(BIN)/holderlake ui
+ui: $(READY) ## Dagster's web UI (http://127.0.0.1:3000/asset-groups)
+	@$(BIN)/holderlake ui --open
 
 lint: $(TOOLS) ## format, lint and types
 	@$(BIN)/ruff format --check .

@@ -56,5 +56,5 @@ ADDRESSES = Stream(
     inputs=("holders",),
 )
 
-addresses = stream_asset(ADDRESSES, deps=["holders"], partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
+addresses = stream_asset(ADDRESSES, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 address_checks = stream_checks(ADDRESSES)

@@ -45,5 +45,5 @@ CHAINS = Stream(
     contains=is_listed,
 )
 
-chains = stream_asset(CHAINS, deps=[], partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
+chains = stream_asset(CHAINS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 chain_checks = stream_checks(CHAINS)

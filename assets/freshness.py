@@ -5,7 +5,7 @@ They examine all watched chains, not only those of the run, so that a chain with
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from dagster import (
     AssetCheckExecutionContext,
@@ -20,8 +20,9 @@ from dagster import (
 from holderlake.assets.checks import days_of_run, selected
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.metadata import asset_key
+from holderlake.core.dagster.runs import fail_if_incomplete
 from holderlake.core.ingest.stream import Stream, left_out_by_settings
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.settings.cron import interval_of
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
@@ -41,6 +42,25 @@ Missing: TypeAlias = Mapping[str, Mapping[str, list[datetime]]]
 """Scheduled instants (naive UTC) without complete data, by family and chain."""
 
 
+class MissingInstants(Protocol):
+    """A function that returns the scheduled instants without complete data; None before the first tick.
+
+    Those up to ``until`` (naive UTC) count, and those of ``of_run``: pairs of chain and day (YYYY-MM-DD).
+    """
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        instance: DagsterInstance,
+        job: str,
+        until: datetime,
+        of_run: Collection[tuple[str, str]],
+    ) -> Missing | None: ...
+
+
+MISSING_INSTANTS: Final[Kind[MissingInstants]] = Kind("missing_instants")
+
+
 def freshness_checks(
     streams: Sequence[Stream],
     *,
@@ -53,7 +73,8 @@ def freshness_checks(
 
     They need a workspace as the resource ``resource``. ``cron`` is the schedule that fetches the tables, by default
     that of the settings, and ``job`` the name of the job that it runs. If its last run for a day succeeded,
-    ``is_complete`` ignores data of that day that the run did not request.
+    ``is_complete`` ignores data of that day that the run did not request. In a run of partitions, the step of these
+    checks fails if a partition lacks a part of what the run asked for: then the run fails, after all its other steps.
     """
     specs = [
         AssetCheckSpec(name, asset=asset_key(stream.tables[0], key_prefix), description=description)
@@ -69,6 +90,8 @@ def freshness_checks(
     )
     def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
         yield from selected(context, results(context, workspace_of(context, resource)))
+        if days_of_run(context) is not None:
+            fail_if_incomplete(context.instance, context.run.run_id)
 
     def results(context: AssetCheckExecutionContext, workspace: Workspace) -> Iterator[AssetCheckResult]:
         oldest = workspace.now() - interval_of(cron or workspace.settings.schedule.cron) - _GRACE
@@ -138,7 +161,7 @@ def _missing(
     ``of_run`` are the pairs of chain and day (YYYY-MM-DD) that the run has just fetched.
     """
     until = workspace.now() - _TIME_TO_FETCH
-    found: list[Missing | None] = [part(workspace, instance, job, until, of_run) for part in parts("missing_instants")]
+    found: list[Missing | None] = [part(workspace, instance, job, until, of_run) for part in MISSING_INSTANTS.parts()]
     return next((missing for missing in found if missing is not None), None)
 
 

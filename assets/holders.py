@@ -43,7 +43,6 @@ HOLDERS = Stream(
 
 holders = stream_asset(
     HOLDERS,
-    deps=["watchlist", "tokens"],
     partitions_def=CHAIN_BY_DAY,
     backfill_policy=ONE_RUN,
     pool=POOL,

@@ -45,7 +45,6 @@ MAPS = Stream(
 
 maps = stream_asset(
     MAPS,
-    deps=["watchlist", "tokens"],
     partitions_def=CHAIN_BY_DAY,
     backfill_policy=ONE_RUN,
     pool=POOL,

@@ -46,5 +46,5 @@ SUBGRAPHS = Stream(
     decode=subgraph_rows,
 )
 
-subgraphs = stream_asset(SUBGRAPHS, deps=[], partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
+subgraphs = stream_asset(SUBGRAPHS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 subgraph_checks = stream_checks(SUBGRAPHS)

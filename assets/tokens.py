@@ -38,5 +38,5 @@ TOKENS = Stream(
     contains=has_answer,
 )
 
-tokens = stream_asset(TOKENS, deps=["watchlist"], partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
+tokens = stream_asset(TOKENS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 token_checks = stream_checks(TOKENS)

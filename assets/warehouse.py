@@ -1,6 +1,6 @@
 """The warehouse as an asset: each run loads all partitions of the lake that changed since the last load."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -23,11 +23,18 @@ from holderlake.core.dagster.metadata import asset_key, newest_days
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.core.dagster.runs import chains_to_load
 from holderlake.core.extras import is_installed
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.units import counted
-from holderlake.core.warehouse.warehouse import LoadReport
+from holderlake.core.warehouse.warehouse import LoadReport, Warehouse
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
+
+AFTER_LOAD: Final[Kind[Callable[[Workspace, Callable[[str], None]], None]]] = Kind("after_load")
+"""What is called after a load of the warehouse, with a function that prints a sentence."""
+HISTORY_PLOTS: Final[Kind[Callable[[Warehouse, str, Sequence[str], datetime], Mapping[str, str]]]] = Kind(
+    "history_plots"
+)
+"""Plots of a chain's tokens through time, until an instant, as Markdown by name."""
 
 _PLOTTED_TOKENS: Final = 4
 """Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
@@ -83,7 +90,7 @@ def warehouse_asset(
         workspace = workspace_of(context, resource)
         if chains_to_load(context.run.tags) == []:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
-        with step_errors(context.op_execution_context, retries=0):
+        with step_errors(context.op_execution_context):
             load_warehouse(workspace, context.log.info)
         partitions = keys_of_run(context)
         days = days_of(partitions)
@@ -105,7 +112,7 @@ def load_warehouse(workspace: Workspace, say: Callable[[str], None]) -> LoadRepo
     rows = counted(sum(report.rows.values()), "row")
     loaded = f"warehouse: {counted(report.partitions, 'partition')} with {rows} loaded in {report.seconds:.1f} s"
     say("\n".join([loaded, *report.damaged[:_LISTED]]))
-    for after_load in parts("after_load"):
+    for after_load in AFTER_LOAD.parts():
         after_load(workspace, say)
     return report
 
@@ -139,7 +146,7 @@ def _history_plots(workspace: Workspace, chain: str, day: str, tokens: int) -> d
     plotted_tokens = workspace.settings.watchlist.get(chain, [])[:tokens]
     return {
         name: MetadataValue.md(text)
-        for plots in parts("history_plots")
+        for plots in HISTORY_PLOTS.parts()
         for name, text in plots(workspace.warehouse, chain, plotted_tokens, until).items()
     }
 

@@ -29,6 +29,7 @@ from benchmarks.engine import DAY, END, TOKENS, alone, build, token_address, wri
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import from_unix
 from holderlake.core.units import parse_memory_limit
+from holderlake.engine.catalog.labels import labels_of, marked_addresses
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.store.store import Store
 from holderlake.scale.spark.answers import BulkRequest, answers
@@ -137,7 +138,7 @@ def _computed(
         keys = [("eth", token_address(number)) for number in range(TOKENS)]
         store.add_tokens(embedded_store.tokens(keys).values())
         store.add_labels(
-            label for text in embedded_store.marked_addresses() for label in embedded_store.labels_of(text)
+            label for text in embedded_store.read(marked_addresses) for label in embedded_store.read(labels_of, text)
         )
         began, spent = time.monotonic(), _cpu()
         build_store(workers, store, [str(folder / "raw.parquet")], parse_memory_limit(chosen.budget), on_step)

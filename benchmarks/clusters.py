@@ -11,8 +11,10 @@ one owner that are in one entity. Wallets whose owner is not known do not count.
 draws of owners with replacement. Of published groups, only pairs count that the edges connect within four hops, and
 groups of more than 2,000 wallets are left out.
 
-Owners and seeds are split into three parts: rules were chosen on the first one, confidences follow from the second one,
-and figures are those of the third one. ``groups.parquet`` may have labels of its publishers (``labels.parquet``), which
+Owners and seeds are split into three parts: rules were chosen on the first one, confidences follow from the second
+one, and figures are those of the third one. The edges of one chain are a collection: the parts that choose and
+calibrate have the chains in ``_DEVELOPMENT`` only, and all other chains, in any folder, are kept out. ``--part all``
+takes all groups of a folder that chose nothing. A folder may have labels of its publishers (``labels.parquet``), which
 say which wallets are in no group; other labels (``--labels``) do not know the groups.
 """
 
@@ -25,9 +27,9 @@ import resource
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import combinations
@@ -61,7 +63,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PARTS: Final = ("choose", "calibrate", "test")
-_SEEDS: Final = dict(zip(PARTS, (range(1, 4), range(11, 14), range(21, 31)), strict=True))
+_SEEDS: Final = dict(zip((*PARTS, "all"), (range(1, 4), range(11, 14), *2 * [range(21, 31)]), strict=True))
+_DEVELOPMENT: Final = ("ethereum", "xdai")
+"""Chains whose edges may choose rules and confidences. All others are kept out."""
+_LATE: Final = " without the first quarter"
+"""Histories that begin late. No confidence follows from them."""
 _SIZES: Final = ((2, 5), (6, 30), (31, _MAX_GROUP := 2_000))
 """Numbers of wallets of an owner, from and to, for which recalls are reported apart."""
 _THRESHOLDS: Final = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -114,7 +120,8 @@ _MAPS: Final = 20
 class Sample:
     """Transfers of wallets whose owner is known. Samples of one kind of ``data`` are pooled for confidences.
 
-    ``near`` has the pairs of each owner that could be found; without it, all pairs of an owner count.
+    ``strangers`` are wallets of other owners, of which ``crowds`` have more wallets than an owner has. ``near`` has the
+    pairs of each owner that could be found; without it, all pairs of an owner count.
     """
 
     name: str
@@ -124,6 +131,7 @@ class Sample:
     owners: dict[str, object]
     strangers: dict[str, object]
     near: Mapping[object, Sequence[tuple[str, str]]] | None = None
+    crowds: Collection[object] = ()
 
 
 def worlds(folder: Path, part: str, owners: int) -> list[Sample]:
@@ -136,7 +144,7 @@ def worlds(folder: Path, part: str, owners: int) -> list[Sample]:
         later = table.filter(pc.greater_equal(table["block_time"], BEGIN + YEAR // 4))
         for name, rows in {
             "": table,
-            " without the first quarter": later,
+            _LATE: later,
             " without times": table.drop_columns("block_time"),
             " as bare edges": table.select(["from_address", "to_address"]),
         }.items():
@@ -148,27 +156,41 @@ def worlds(folder: Path, part: str, owners: int) -> list[Sample]:
     return samples
 
 
-def groups(folder: Path, part: str, labels: Path | None) -> list[Sample]:
-    """Return the published groups of a part without labels, with labels of others, and with those of the publishers."""
+def groups(folder: Path, part: str, labels: Path | None, scratch: Path) -> list[Sample]:
+    """Return the published groups of a part over the edges of each chain, and over those of all chains.
+
+    Each is without labels, with labels of others, and with those of the publishers. The parts that choose and calibrate
+    have chains of ``_DEVELOPMENT`` only. Edges of one chain are written to ``scratch``.
+    """
     table = pq.read_table(folder / "groups.parquet")
     owner = dict(zip(table["address"].to_pylist(), table["group"].to_pylist(), strict=True))
-    small = {group for group, wallets in Counter(owner.values()).items() if wallets <= _MAX_GROUP}
-    mine = {wallet: group for wallet, group in owner.items() if group in small and _part(group) == part}
+    crowds = {group for group, wallets in Counter(owner.values()).items() if wallets > _MAX_GROUP}
+    mine = {wallet: group for wallet, group in owner.items() if group not in crowds and part in {_part(group), "all"}}
     others = {wallet: group for wallet, group in owner.items() if wallet not in mine}
-    edges = folder / "edges.parquet"
-    near = near_pairs(edges, mine)
-    published = pq.read_table(folder / "labels.parquet")
-    is_exchange = [kind == "exchange" for kind in published["kind"].to_pylist()]
-    marks = {
-        "without labels": MARKED.empty_table(),
-        "labels of others": _labels_of_others(labels) if labels else None,
-        "labels of the publishers": pa.table([published["address"], pa.array(is_exchange, pa.bool_())], MARKED),
-    }
-    return [
-        Sample(f"groups, {name}", "groups", str(edges), marked, dict(mine), dict(others), near)
-        for name, marked in marks.items()
-        if marked is not None
-    ]
+    marks = {"without labels": MARKED.empty_table()}
+    if labels:
+        marks["labels of others"] = _labels_of_others(labels)
+    if (folder / "labels.parquet").exists():
+        published = pq.read_table(folder / "labels.parquet")
+        is_exchange = [kind == "exchange" for kind in published["kind"].to_pylist()]
+        marks["labels of the publishers"] = pa.table([published["address"], pa.array(is_exchange, pa.bool_())], MARKED)
+    edges = pq.read_table(folder / "edges.parquet")
+    samples = []
+    for chain in (*sorted(set(edges["chain"].to_pylist())), "all chains"):
+        is_development = chain in _DEVELOPMENT
+        if part in PARTS[:2] and not is_development:
+            continue
+        rows = edges if chain == "all chains" else edges.filter(pc.equal(edges["chain"], chain))
+        path = scratch / f"{folder.name} {chain}.parquet"
+        pq.write_table(rows, path)
+        near = near_pairs(path, mine)
+        data = "development" if is_development else chain if chain == "all chains" else "kept out"
+        samples += [
+            Sample(f"{chain}, {name}", f"groups, {data}, {name}", str(path), marked, mine, others, near, crowds)
+            for name, marked in marks.items()
+            if any(near.values())
+        ]
+    return samples
 
 
 def _part(group: object) -> str:
@@ -223,11 +245,13 @@ class Score:
         with np.errstate(invalid="ignore"):
             precision = self.right.sum() / (self.right.sum() + self.wrong.sum())
             precisions = self.right[draws].sum(1) / (self.right[draws].sum(1) + self.wrong[draws].sum(1))
-        recall, recalls = (self.recalls * self.pairs).sum() / self.pairs.sum(), self.recalls
-        mean_draws = recalls[np.random.default_rng(2).integers(0, len(recalls), (_DRAWS, len(recalls)))].mean(1)
+        _, recall, mean = self.figures
+        owners = np.random.default_rng(2).integers(0, len(self.recalls), (_DRAWS, len(self.recalls)))
+        pairs = self.pairs[owners]
         return (
-            f"precision {precision:.4f} {_interval(precisions)}, recall {recall:.3f}, "
-            f"mean over owners {recalls.mean():.3f} {_interval(mean_draws)}, largest {self.largest:,}"
+            f"precision {precision:.4f} {_interval(precisions)}, "
+            f"recall {recall:.3f} {_interval((self.recalls[owners] * pairs).sum(1) / pairs.sum(1))}, "
+            f"mean over owners {mean:.3f} {_interval(self.recalls[owners].mean(1))}, largest {self.largest:,}"
         )
 
 
@@ -290,7 +314,11 @@ def report(samples: Iterable[Sample], folder: Path, plot: Path | None) -> None:
         usual = scores[LEAST_CONFIDENCE]
         figures[sample.data].append(usual.figures)
         print(f"{sample.name}: {len(sample.owners):,} wallets\n  {usual.text()}\n  mean recall {usual.of_sizes()}")
-        if sample.near is not None:
+        if sample.crowds:
+            known = {wallet: owner for wallet, owner in sample.strangers.items() if owner not in sample.crowds}
+            apart = score(replace(sample, strangers=known), entities_at(folder, LEAST_CONFIDENCE))
+            print(f"  precision without groups of more than {_MAX_GROUP:,} wallets {apart.figures[0]:.4f}")
+        if sample.near is not None and not sample.marked.num_rows:
             report_missed(sample, entities_at(folder, LEAST_CONFIDENCE))
         together = np.array([(one.right.sum(), one.right.sum() + one.wrong.sum()) for one in scores.values()]).T
         of_bins = together - np.append(together[:, 1:], np.zeros((2, 1)), 1)
@@ -337,7 +365,8 @@ def calibrate(samples: Iterable[Sample], folder: Path) -> None:
         for level, counts in measured_pairs(folder / LINKS, sample.owners | sample.strangers).items():
             shares[sample.data][level] += counts
     pooled = {data: {level: (int(a), int(b)) for level, (a, b) in found.items()} for data, found in shares.items()}
-    for key, confidence in calibrated(pooled.values()).items():
+    supporting = [found for data, found in pooled.items() if not data.endswith(_LATE)]
+    for key, confidence in calibrated(supporting).items():
         of_key = {data: found[key] for data, found in pooled.items() if key in found}
         listed = ", ".join(f"{data} {right / pairs:.3f} of {pairs:,}" for data, (right, pairs) in of_key.items())
         print(f"{key[0]} level {key[1]}: {confidence:.2f} (stated {LEVELS[key]}); {listed or 'not measured'}")
@@ -355,19 +384,25 @@ def report_histories(folder: Path, results: Path) -> None:
 
 
 def report_missed(sample: Sample, entity: Mapping[str, int]) -> None:
-    """Print what pairs of one owner that are in no common entity have in common: hops, and hops without hubs."""
+    """Print what pairs of one owner that are in no common entity have in common: hops, and hops without hubs.
+
+    The shares count each owner as much as the mean of recalls does.
+    """
     table = pq.read_table(sample.transfers, columns=["from_address", "to_address"])
     neighbours = _neighbours(table)
     hubs = {address for address, others in neighbours.items() if len(others) > MAX_COUNTERPARTIES}
     hubs |= set(sample.marked["address"].to_pylist())
     private = {address: others - hubs for address, others in neighbours.items() if address not in hubs}
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: dict[tuple[str, str], float] = defaultdict(float)
     for pairs in (sample.near or {}).values():
         missed = [(a, b) for a, b in pairs if entity.get(a, a) != entity.get(b, b)]
-        counts.update((_hops(neighbours, a, b), _hops(private, a, b)) for a, b in missed[:2_000])
-    total = counts.total()
-    for (hops, without), count in counts.most_common():
-        print(f"    missed pairs {hops} hops apart, {without} without hubs: {count / total:.3f} of {total:,}")
+        sampled = missed[:2_000]
+        for one, other in sampled:
+            hops = _hops(neighbours, one, other), _hops(private, one, other)
+            counts[hops] += len(missed) / len(sampled) / len(pairs)
+    total = sum(counts.values())
+    for (hops, without), count in sorted(counts.items(), key=lambda item: -item[1]):
+        print(f"    missed pairs {hops} hops apart, {without} without hubs: {count / total:.3f}")
 
 
 def _hops(neighbours: Mapping[str, set[str]], one: str, other: str) -> str:
@@ -477,9 +512,15 @@ def _marked(world: World) -> pa.Table:
 def main() -> None:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--owners", type=int, default=400)
-    parser.add_argument("--part", choices=PARTS, default="test")
-    parser.add_argument("--groups", type=Path, help="folder with groups.parquet, edges.parquet and labels.parquet")
+    parser.add_argument("--owners", type=int, default=400, help="number of owners in a made world; 0: no worlds")
+    parser.add_argument("--part", choices=_SEEDS, default="test")
+    parser.add_argument(
+        "--groups",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="folders with groups.parquet, edges.parquet and labels.parquet",
+    )
     parser.add_argument(
         "--labels", type=Path, help="folder with etherscan_accounts.json.gz and bscscan_accounts.json.gz"
     )
@@ -496,9 +537,10 @@ def main() -> None:
         elif options.histories:
             report_histories(options.histories, folder)
         else:
-            samples = worlds(folder, options.part, options.owners)
-            if options.groups:
-                samples = [*groups(options.groups, options.part, options.labels), *samples]
+            samples = [
+                sample for path in options.groups for sample in groups(path, options.part, options.labels, folder)
+            ]
+            samples += worlds(folder, options.part, options.owners) if options.owners else []
             if options.part == "calibrate":
                 calibrate(samples, folder)
             else:

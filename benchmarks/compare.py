@@ -41,7 +41,7 @@ from holderlake.engine.records import TRANSFERS, Key, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.sources.files.transfers import FileOptions, read_file
 from holderlake.sources.labels import read_labels
-from holderlake.sources.sample.world import sample_world
+from holderlake.sources.sample_world import sample_world
 
 FETCHED_AT: Final = datetime(2026, 11, 1)
 

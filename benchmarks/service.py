@@ -41,7 +41,7 @@ from pathlib import Path
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import serve
-from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.service.settings import ServiceSettings
 settings = ServiceSettings(calls_per_minute=10**9, cache_megabytes=64)
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
     serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)
@@ -52,14 +52,14 @@ import sys
 from pathlib import Path
 import uvicorn
 from fastapi import FastAPI, Response
-from holderlake.presentation.protocol import limited_protocol
+from holderlake.presentation.protocol import FirstRequestInTime
 body = Path(sys.argv[1]).read_bytes()
 app = FastAPI()
 @app.get("/constant")
 async def constant() -> Response:
     return Response(body, media_type="application/json")
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), access_log=False, log_level="error",
-            http=limited_protocol(32_768, 10.0), ws="none", proxy_headers=False, server_header=False)
+            http=FirstRequestInTime, ws="none", proxy_headers=False, server_header=False)
 """
 
 

@@ -19,8 +19,8 @@ from holderlake.parts import PARTS
 
 if TYPE_CHECKING:
     from holderlake import errors
-    from holderlake.core.client import Client
     from holderlake.core.settings import Settings
+    from holderlake.presentation.client import Client
     from holderlake.presentation.dataframes import open_lake, open_warehouse
 
 __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
@@ -28,7 +28,7 @@ __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
 register(PARTS)
 
 _HOMES: Final = {
-    "Client": ("holderlake.core.client", "Client"),
+    "Client": ("holderlake.presentation.client", "Client"),
     "Settings": ("holderlake.core.settings", "Settings"),
     "errors": ("holderlake.errors", ""),
     "open_lake": ("holderlake.presentation.dataframes", "open_lake"),

@@ -1,4 +1,4 @@
-"""The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains the kinds.
+"""The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains them.
 
 A new part is a line here.
 """
@@ -9,15 +9,23 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "settings": (
+        "holderlake.engine.settings:EngineSettings",
+        "holderlake.scale.settings:ClusterSettings",
+        "holderlake.scale.settings:BucketSettings",
+        "holderlake.sources.settings:SourceSettings",
+        "holderlake.service.settings:ServiceSettings",
+        "holderlake.presentation.settings:ExplorerSettings",
+        "holderlake.operations.alerts.settings:AlertSettings",
+    ),
     "source": ("holderlake.service.embedded:local_source",),
     "bucket": ("holderlake.scale.bucket.home",),
     "views": ("holderlake.engine.views", "holderlake.analysis.views"),
+    "linked_files": ("holderlake.engine.warehouse_files",),
     "tables": ("holderlake.analysis.comparison.tables",),
-    "alert_rules": ("holderlake.operations.alerts",),
     "ledger_opened": ("holderlake.operations.maintenance.restored_ledger:restore",),
     "before_run": ("holderlake.operations.maintenance.repair:repair_before_run",),
-    "run_stopped": ("holderlake.operations.healing.paused:pause_schedule",),
-    "schedule_tick": ("holderlake.operations.healing.expected:tick_of_schedule",),
+    "schedule_tick": ("holderlake.operations.healing.expected:record_tick",),
     "missing_instants": ("holderlake.operations.healing.runs:missing_instants",),
     "after_load": ("holderlake.scale.iceberg:publish_if_chosen",),
     "table_plots": ("holderlake.presentation.export.asset_plots:plots",),

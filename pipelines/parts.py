@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dagster import Definitions
 
 from holderlake.core.dagster.runs import INGEST
 from holderlake.core.ingest.stream import Stream
-from holderlake.core.parts import parts
+from holderlake.core.parts import Kind
 from holderlake.core.settings import Settings
 from holderlake.resources.workspace import WORKSPACE
 
@@ -48,6 +48,10 @@ class Application:
         return name if self.name is None else f"{self.name}_{name}"
 
 
+DAGSTER: Final[Kind[Callable[[Application], Definitions]]] = Kind("dagster")
+"""Definitions that other rooms add to an application."""
+
+
 def part_definitions(application: Application) -> list[Definitions]:
     """Return the definitions of all parts."""
-    return [part(application) for part in parts("dagster")]
+    return [part(application) for part in DAGSTER.parts()]

@@ -93,7 +93,7 @@ class WarehouseResource(ConfigurableResource):  # type: ignore[type-arg] # its v
 class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
     """The engine that computes maps and holders from raw transfers, and imports transfers from nodes."""
 
-    store: str = Field(description="Folder of the engine's store")
+    store: str | None = Field(default=None, description="Folder of the engine's store; default: the settings'")
     direct: bool = Field(
         default=True,
         description="Without a provider's URL: compute many maps and holders at a time with the engine, without calls",
@@ -102,7 +102,7 @@ class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its valu
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Return the engine of the settings."""
-        return cls(store=str(settings.engine_store), direct=settings.provider.direct)
+        return cls(direct=settings.provider.direct)
 
 
 class WorkspaceResource(ConfigurableResource[Workspace]):
@@ -141,20 +141,13 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
         """Return the settings of the file and the environment, with the values of the four resources."""
         settings = self.lake.settings(load_settings(Path(self.settings_file) if self.settings_file else None))
         provider = {"url": self.provider.url, "local": self.provider.local, "direct": self.engine.direct}
-        store = Path(self.engine.store)
-        # the store of the home keeps its name as the source of answers
-        engine = {} if store == settings.engine_store else {"store": store}
+        if self.engine.store:
+            settings = settings.with_values("engine", store=Path(self.engine.store))
         overrides: dict[str, Any] = {"home": Path(self.home)} if self.home else {}
         overrides |= {} if self.watchlist is None else {"watchlist": Settings(watchlist=self.watchlist).watchlist}
         settings = settings.model_copy(update=overrides)
         key = {"api_key": SecretStr(self.provider.api_key), "api_key_file": None} if self.provider.api_key else {}
-        return settings.model_copy(
-            update={
-                "provider": settings.provider.model_copy(update=provider),
-                "engine": settings.engine.model_copy(update=engine),
-                **key,
-            }
-        )
+        return settings.model_copy(update={"provider": settings.provider.model_copy(update=provider), **key})
 
 
 def workspace_of(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holderlake.parts import PARTS
+
 ROOT = Path(__file__).parents[1]
 CORE = {
     "core.parts": set(),
@@ -17,12 +19,12 @@ CORE = {
     "core.extras": set(),
     "core.signals": set(),
     "core.contract": {"core.units"},
+    "core.setting_types": {"core.contract", "core.units"},
     "core.storage": {"core.contract"},
     "core.http": {"core.contract"},
-    "core.settings": {"core.contract", "core.parts", "core.units"},
+    "core.settings": {"core.contract", "core.setting_types", "core.parts", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
     "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
-    "core.client": {"core.contract", "core.provider"},
     "core.decoding": {"core.contract"},
     "core.lake": {"core.contract", "core.storage", "core.units"},
     "core.warehouse": {"core.contract", "core.storage", "core.settings", "core.lake", "core.parts"},
@@ -36,12 +38,13 @@ CORE = {
     },
     "core.dagster": {
         *("core.contract", "core.storage", "core.settings", "core.provider", "core.lake", "core.warehouse"),
-        *("core.workspace", "core.ingest", "core.parts", "core.extras"),
+        *("core.workspace", "core.ingest", "core.parts", "core.extras", "core.units"),
     },
     "resources": {"core.settings", "core.lake", "core.warehouse", "core.workspace", "core.dagster"},
     "assets": {
         *("core.contract", "core.settings", "core.archive", "core.decoding", "core.lake", "core.warehouse"),
         *("core.workspace", "core.ingest", "core.dagster", "core.parts", "core.extras", "core.units", "resources"),
+        "core.setting_types",
     },
     "pipelines": {
         *("core.contract", "core.settings", "core.decoding", "core.workspace", "core.ingest", "core.dagster"),
@@ -56,7 +59,7 @@ ROOMS = {
     "scale": {"engine"},
     "analysis": {"engine", "presentation"},
     "service": {"engine", "sources", "presentation", "analysis"},
-    "operations": {"engine", "sources", "presentation", "scale"},
+    "operations": {"engine", "sources", "presentation", "scale", "service"},
     "cli": {"engine", "sources", "presentation", "analysis", "service", "operations", "scale", "errors"},
     "errors": {"engine"},
     "dagster": {"sources", "operations"},
@@ -78,6 +81,12 @@ def test_the_list_of_the_core_goes_from_the_lowest_up(name: str) -> None:
 def test_the_list_of_the_core_is_complete() -> None:
     parts = {_core_part(module) for room in ("core", "resources", "assets", "pipelines") for module in _modules(room)}
     assert parts - {"core"} == CORE.keys()
+
+
+def test_each_kind_of_parts_is_declared_once_in_the_core_and_has_parts() -> None:
+    modules = (module for room in ("core", "resources", "assets", "pipelines") for module in _modules(room))
+    declared = [kind for module in modules for kind in re.findall(r' = Kind\(\s*"(\w+)"', _file(module).read_text())]
+    assert sorted(declared) == sorted(PARTS)
 
 
 @pytest.mark.parametrize("name", ROOMS)

@@ -14,10 +14,10 @@ from docs.reference.pages import DECISIONS, FOLDER, PAGES
 from holderlake.cli.main import app
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.settings import Settings
-from holderlake.core.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
-from holderlake.core.settings.sections.engine import NodeSettings
+from holderlake.operations.alerts.settings import BUILT_IN, AlertRule, AlertSettings
 from holderlake.pipelines.definitions import build_defs
 from holderlake.sources.files.transfers import FORMATS
+from holderlake.sources.settings import NodeSettings
 
 ROOT = Path(__file__).parents[1]
 _TEXT_FILES = {
@@ -101,7 +101,7 @@ def test_the_page_of_settings_has_each_section_once() -> None:
 def test_the_page_of_backfills_names_existing_settings_and_columns() -> None:
     page = (FOLDER / "backfills.md").read_text()
     settings = PAGES["settings.md"]()
-    assert all(f"`{name}`" in settings for name in ("schedule.resume_paused", "provider.concurrency"))
+    assert all(f"`{name}`" in settings for name in ("healing.attempts", "provider.concurrency"))
     (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     known = {*TABLES["revisions"].schema.names, "timestamp"}
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known

@@ -25,14 +25,13 @@ from docs.reference.python_api import python_page
 from docs.reference.sql_pages import SUBJECTS, sql_page, subject_page
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from holderlake.cli.exit_codes import EXIT_CODES
+from holderlake.cli.init import COMMON, duration_text
 from holderlake.cli.main import app
 from holderlake.core.contract.figures import FIGURES, UNITS
 from holderlake.core.settings import Settings
 from holderlake.core.settings.declared import (
-    COMMON,
     Setting,
     declared_settings,
-    duration_text,
     is_section,
     sections_below,
 )

@@ -11,6 +11,7 @@ from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import From, Json, To
 from holderlake.core.contract.times import parse_end, parse_when, utc_now
 from holderlake.core.units import counted
+from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def list_alerts(
 
     settings = shared.settings()
     now = utc_now()
-    since = now - settings.alerts.max_age if start is None else parse_when(start)
+    since = now - settings.section(AlertSettings).max_age if start is None else parse_when(start)
     until = now if end is None else parse_end(end)
     shared.check_period(since, until)
     _report_found(settings, evaluate_rules(shared.workspace(settings), since, until, rule or ()), since, json)
@@ -104,7 +105,7 @@ def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime
     from holderlake.core.workspace import state_of
     from holderlake.operations.alerts.outbox import Outbox
 
-    outbox = Outbox(state_of(settings, settings.alerts_database))
+    outbox = Outbox(state_of(settings, alerts_database(settings)))
     deliveries = outbox.deliveries()
     notices = outbox.notices(since)
     if as_json:

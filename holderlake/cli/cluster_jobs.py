@@ -29,8 +29,10 @@ from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.units import counted, parse_memory_limit
 from holderlake.core.workspace import Workspace
 from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.settings import EngineSettings
 from holderlake.errors import RunFailed
 from holderlake.presentation import console
+from holderlake.scale.settings import ClusterSettings, cluster_folder
 from holderlake.scale.spark.answers import BulkRequest, Partition, answers
 from holderlake.scale.spark.build import build
 from holderlake.scale.spark.tasks import Workers
@@ -50,7 +52,8 @@ def opened_session(settings: Settings) -> Iterator[Any]:
 
     Raises ``RunFailed`` if the cluster can't be used, or fails.
     """
-    if settings.cluster.master is None:
+    section = settings.section(ClusterSettings)
+    if section.master is None:
         yield None
         return
     from py4j.protocol import Py4JError
@@ -59,14 +62,14 @@ def opened_session(settings: Settings) -> Iterator[Any]:
     from holderlake.scale.spark.spark import UnusableCluster, session
 
     try:
-        with session(settings.cluster.master, settings.cluster.options) as opened:
+        with session(section.master, section.options) as opened:
             yield opened
     except UnusableCluster as error:
         raise RunFailed(str(error)) from error
     except (Py4JError, PySparkException) as error:
         lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
         reason = lines[0].strip(" :") if lines else type(error).__name__
-        place = f"the cluster {settings.cluster.master} (cluster.master)"
+        place = f"the cluster {section.master} (cluster.master)"
         raise RunFailed(f"{place} failed ({reason}); see the cluster's log") from error
 
 
@@ -75,9 +78,9 @@ def opened_engine(settings: Settings) -> Iterator[SqlEngine]:
     """Open an engine for the SQL of entities on the cluster in the settings; on DuckDB if the settings name none."""
     from holderlake.analysis.entities.duckdb_engine import DuckDbEngine
 
-    master = settings.cluster.master
+    master = settings.section(ClusterSettings).master
     if master is None:
-        with DuckDbEngine(settings.engine.memory_limit) as engine:
+        with DuckDbEngine(settings.section(EngineSettings).memory_limit) as engine:
             yield engine
         return
     if master.startswith("sc://"):
@@ -87,14 +90,14 @@ def opened_engine(settings: Settings) -> Iterator[SqlEngine]:
         )
     from holderlake.analysis.entities.spark_engine import SparkEngine
 
-    with opened_session(settings) as opened, SparkEngine(opened, settings.cluster_folder) as spark:
+    with opened_session(settings) as opened, SparkEngine(opened, cluster_folder(settings)) as spark:
         yield spark
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
     """Import the Parquet ``files`` into the engine's store, which has no transfers yet."""
     began = time.monotonic()
-    memory = parse_memory_limit(settings.engine.memory_limit)
+    memory = parse_memory_limit(settings.section(EngineSettings).memory_limit)
     with open_own_store(settings) as store, opened_session(settings) as opened, _progress("building") as on_task:
         report = build(Workers(opened), store, files, memory, on_task)
     seconds = round(time.monotonic() - began, 1)
@@ -147,8 +150,8 @@ def fill_on_cluster(
     began, settings, done = time.monotonic(), _with_details(workspace.settings), _FillReport()
     check_passed(instants, workspace.now())
     workspace.lake.check_provider(own_store_id(settings))
-    if "://" in settings.cluster_folder:
-        raise SettingsError(f"cluster.folder is {settings.cluster_folder}; set it to a folder that all machines share")
+    if "://" in cluster_folder(settings):
+        raise SettingsError(f"cluster.folder is {cluster_folder(settings)}; set it to a folder that all machines share")
     with open_own_store(settings) as store:
         change = store.generation()
         by_chain = _tokens_by_chain(store, settings, chains, tokens)
@@ -217,7 +220,7 @@ def _computed(
     bar: Progress,
 ) -> Iterator[tuple[Partition, str]]:
     """Yield the incomplete partitions with the rules of their maps."""
-    maps, holders, together = settings.maps, settings.holders, settings.cluster.instants
+    maps, holders, together = settings.maps, settings.holders, settings.section(ClusterSettings).instants
     ordered = sorted(set(instants), reverse=True)
     spans = [ordered[start : start + together] for start in range(0, len(ordered), together)]
     missing = {as_of for _, as_of in incomplete}
@@ -235,7 +238,7 @@ def _computed(
         ended += 1
         bar.update(bar.task_ids[0], note=f"{ended} of {tasks} tasks")
 
-    for partition in answers(workers, store, Path(settings.cluster_folder), request, together, on_task=on_task):
+    for partition in answers(workers, store, Path(cluster_folder(settings)), request, together, on_task=on_task):
         if (partition.chain, partition.as_of) in incomplete:
             yield partition, rules
 

@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.provider.broken_answers import BREAKAGES
-from holderlake.core.provider.ledger.entries import IMPLAUSIBLE
-from holderlake.core.provider.ledger.reports import Problem
+from holderlake.core.provider.ledger.entries import IMPLAUSIBLE, Problem
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.presentation import console

@@ -11,6 +11,7 @@ from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json, TokenAddress, TokenChain, Yes
 from holderlake.core.units import counted
 from holderlake.presentation import console
+from holderlake.scale.settings import iceberg_folder
 
 app = typer.Typer(help="Delete data that you no longer need. Without --yes, only show them.", no_args_is_help=True)
 
@@ -85,7 +86,7 @@ def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
     from holderlake.scale.iceberg.tables import tables_of
 
     workspace = shared.reading()
-    folder = workspace.settings.iceberg_folder
+    folder = iceberg_folder(workspace.settings)
     if not folder.exists():
         raise SettingsError(f"{folder} has no Iceberg tables; 'holderlake lake publish' makes them")
     iceberg = tables_of(workspace)

@@ -18,6 +18,7 @@ from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.operations.history.instance import dagster_instance
 from holderlake.presentation import console
+from holderlake.presentation.settings import ExplorerSettings
 from holderlake.sources.sample_world import sample_period
 
 _INSTANTS: Final = 9
@@ -93,7 +94,7 @@ def show_story(workspace: Workspace) -> None:
 
     (view,) = workspace.warehouse.query(_STORY).to_pylist()
     say = partial(console.err.print, soft_wrap=True)
-    page = workspace.settings.explorer
+    page = workspace.settings.section(ExplorerSettings)
     serve(workspace.warehouse, "127.0.0.1", 0, True, say, PageOptions(page.links, page.embed_in), view)
 
 

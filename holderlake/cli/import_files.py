@@ -12,26 +12,21 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.core.units import counted
-from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
+from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken, indexed_tokens
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import ImportReport, Key
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.presentation import console
 from holderlake.sources.files.mapping import ColumnMap, read_block_times
-from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.sources.files.transfers import FileOptions, FileTransfers, transfers_of
 from holderlake.sources.files.undone import BlockHashes
 from holderlake.sources.labels import read_labels
-from holderlake.sources.notices import (
-    assumed_decimals,
-    notices_of,
-    other_decimals,
-    partly_indexed,
-    rounded_values,
-)
+from holderlake.sources.notices import assumed_decimals, notices_of, other_decimals, partly_indexed, rounded_values
 from holderlake.sources.problems import Rejected
+from holderlake.sources.raw_rows import RawTable, read_raw
 from holderlake.sources.store import open_own_store
-from holderlake.sources.token_lists import is_token_list, read_tokens
+from holderlake.sources.token_lists import is_token_list, tokens_of
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "error")
@@ -83,8 +78,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     left_out: list[str] = []
     hashes = BlockHashes()
 
-    def read(path: Path) -> FileTransfers:
-        file_transfers = read_file(path, options)
+    def read(path: Path, raw: RawTable) -> FileTransfers:
+        file_transfers = transfers_of(raw, options)
         if file_transfers.rejected is not None:
             if reading.rejected is None:
                 raise file_transfers.rejected.error()
@@ -95,19 +90,20 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         return file_transfers
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
-        if not reading.is_chosen and is_token_list(path):
-            listed = read_tokens(path)
+        raw = read_raw(path, options.rows_at)
+        if not reading.is_chosen and is_token_list(raw):
+            listed = tokens_of(raw)
             left_out.extend(listed.left_out)
             messages.extend(listed.notices)
             line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
             lists = {"left out": listed.left_out, "notices": listed.notices}
             return line | {name: sentences for name, sentences in lists.items() if sentences}
-        file_transfers = read(path)
+        file_transfers = read(path, raw)
         report = store.add_transfers(file_transfers.transfers, path.name)
         if "token_address" in options.column_map.constants:
             store.index_tokens(report.keys, IMPORT)  # the user named the token
         tokens.update(report.keys)
-        indexed[:] = store.index()
+        indexed[:] = store.read(indexed_tokens)
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
         store.add_decimals(file_transfers.decimals)
         notices = [

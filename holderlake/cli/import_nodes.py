@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
@@ -13,18 +13,16 @@ from holderlake.operations.follow.follow import Callbacks, follow
 from holderlake.presentation import console
 from holderlake.sources.nodes.connection import ImportOptions
 from holderlake.sources.nodes.imports import import_from_nodes
-from holderlake.sources.rpc.balances import BalancesRead
-from holderlake.sources.rpc.run import NodeReport, Progress
+from holderlake.sources.rpc.run import NodeReport
 
 
 def import_blocks(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
     """Import transfers from nodes into the user's own store, and print a report. Raises as ``import_from_nodes``."""
     with console.progress("importing", 0) as bar:
 
-        def on_progress(progress: Progress) -> None:
-            rate = progress.logs / max(progress.seconds, 0.001)
-            note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
-            bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
+        def on_progress(report: NodeReport, blocks: int) -> None:
+            note = f"blocks, {report.logs:,} logs, {report.logs / max(report.seconds, 0.001):,.0f}/s"
+            bar.update(bar.task_ids[0], total=blocks, completed=report.blocks, note=note)
 
         report = import_from_nodes(settings, urls, import_options, on_progress)
     if as_json:
@@ -56,54 +54,42 @@ def follow_nodes(workspace: Workspace, urls: Sequence[str], import_options: Impo
         follow(workspace, urls, import_options, Callbacks(on_report, on_failure=on_failure))
 
 
-def _line(reading: BalancesRead) -> list[object]:
-    time = from_unix(reading.second)
-    return [reading.token, reading.block, time, reading.holders, reading.corrected, reading.unread]
-
-
 def _print_report(report: NodeReport) -> None:
     columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
-    line = (
-        report.chain,
-        report.blocks,
-        report.last_block,
-        report.logs,
-        report.added,
-        report.removed,
-        report.requests,
-        round(report.seconds, 1),
-    )
-    console.rows("Imported", columns, [line])
+    counts = (report.blocks, report.last_block, report.logs, report.added, report.removed, report.requests)
+    console.rows("Imported", columns, [(report.chain, *counts, round(report.seconds, 1))])
     if report.balances_read:
         console.rows(
             "Balances read",
             ("token", "block", "time", "holders", "corrected", "no answer"),
-            (_line(reading) for reading in report.balances_read),
+            (
+                (read.token, read.block, from_unix(read.second), read.holders, read.corrected, read.unread)
+                for read in report.balances_read
+            ),
         )
+    for sentence in _sentences(report):
+        console.err.print(sentence, soft_wrap=True)
+
+
+def _sentences(report: NodeReport) -> Iterator[str]:
     for reading in report.balances_read:
         if (reading.unlisted or 0) > 0:
-            console.err.print(
+            yield (
                 f"{reading.unlisted:,} of the supply of {reading.token} at block {reading.block:,} is not held by any "
-                "address with a transfer.",
-                soft_wrap=True,
+                "address with a transfer."
             )
     if report.reorgs:
-        console.err.print(
+        yield (
             f"The chain was reorganised: {counted(report.removed, 'row')} from block "
             f"{(report.undone_after or 0) + 1:,} on removed, and the node's rows were read again. Import files "
-            "that have rows of these blocks again.",
-            soft_wrap=True,
+            "that have rows of these blocks again."
         )
     if report.conflicts:
-        console.err.print(
-            f"{counted(report.conflicts, 'row', 'differs')} from a stored row with the same key; the stored ones "
-            "were kept."
-        )
+        conflicts = counted(report.conflicts, "row", "differs")
+        yield f"{conflicts} from a stored row with the same key; the stored ones were kept."
     if report.passed_over:
-        console.err.print(f"Skipped {counted(report.passed_over, 'event')} that resemble transfers but are none.")
-    for notice in report.notices:
-        console.err.print(notice, soft_wrap=True)
-    for reason in report.rejected:
-        console.err.print(f"An endpoint was not used: {reason}")
+        yield f"Skipped {counted(report.passed_over, 'event')} that resemble transfers but are none."
+    yield from report.notices
+    yield from (f"An endpoint was not used: {reason}" for reason in report.rejected)
     if report.values_from == "receipts":
-        console.err.print("The node has no traces: transfers of the chain's coin by contracts are missing.")
+        yield "The node has no traces: transfers of the chain's coin by contracts are missing."

@@ -43,8 +43,7 @@ Blocks = Annotated[
 Urls = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[URL]...",
-        help="Nodes' addresses; default: the settings', which is the place for addresses with keys.",
+        metavar="[URL]...", help="Nodes' addresses; default: the settings', which is the place for addresses with keys."
     ),
 ]
 FromBlock = Annotated[int | None, typer.Option("--from-block", min=0, help="First block.")]
@@ -55,7 +54,7 @@ ToBlock = Annotated[int | None, typer.Option("--to-block", min=0, help="Last blo
 
 @app.command("files")
 def import_files(  # noqa: PLR0913, PLR0917 - a command's options
-    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
+    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists.")],
     format: Annotated[
         str | None,
         typer.Option("--format", help="Layout of the files, if their columns do not decide it: logs, etherscan, …"),
@@ -64,8 +63,7 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     mapped: ColumnMaps = None,
     constants: Constants = None,
     map_file: Annotated[
-        Path | None,
-        typer.Option("--map-file", help=r"A TOML file with these pairs under \[columns] and \[constants]."),
+        Path | None, typer.Option("--map-file", help=r"A TOML file with these pairs under \[columns] and \[constants].")
     ] = None,
     blocks: Blocks = None,
     rows: Rows = None,
@@ -303,12 +301,7 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
     from holderlake.sources.nodes.connection import ImportOptions
 
     options = ImportOptions(
-        chain_typed(chain),
-        token or [],
-        from_block=from_block,
-        to_block=to_block,
-        sample=ranges,
-        against=against or (),
+        chain_typed(chain), token or [], from_block=from_block, to_block=to_block, sample=ranges, against=against or ()
     )
     try:
         verify_with_nodes(shared.settings(), urls or [], options, repair, json)

@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from holderlake.core.contract.chains.addresses import typed_token
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.engine.catalog.indexed_tokens import COMMAND
+from holderlake.engine.catalog.indexed_tokens import COMMAND, indexed_tokens
+from holderlake.engine.settings import EngineSettings
 from holderlake.engine.store.store import Store
 from holderlake.presentation import console
 from holderlake.sources.store import open_own_store
@@ -21,7 +22,7 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
     the settings.
     """
     keys = [(chain, typed_token(chain, token)) for token in tokens]
-    indexed_keys = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
+    indexed_keys = sorted(set(keys) & set(settings.section(EngineSettings).index_keys)) if remove else []
     if indexed_keys:
         raise SettingsError(
             f"the settings mark {indexed_keys[0][1]} on {chain} as indexed; remove it from their section "
@@ -48,7 +49,7 @@ def list_index(settings: Settings, chain: str | None, as_json: bool) -> None:
 
 def _list(store: Store, chain: str | None, as_json: bool) -> None:
     lines = []
-    for token in store.index():
+    for token in store.read(indexed_tokens):
         if chain in (None, token.chain):
             history = store.history(token.chain, token.address)
             lines.append(asdict(token) | {"transfers": history.transfers if history else 0})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json as jsons
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_origin
 
 import typer
 
@@ -14,10 +17,34 @@ from holderlake.cli import shared
 from holderlake.cli.shared import EXPLORE, Json
 from holderlake.core.contract.chains import chain_typed
 from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
+
+if TYPE_CHECKING:
+    from holderlake.core.settings.declared import Setting
 
 _SECOND_HOME: Final = "my-lake"
 """The home that is proposed where the default one has a lake already, because a lake belongs to one provider."""
+COMMON: Final = (
+    "home",
+    "api_key",
+    "provider.url",
+    "provider.local",
+    "watchlist",
+    "maps.limit",
+    "holders.limit",
+    "budget.per_month",
+    "budget.renewal_day",
+    "schedule.cron",
+    "schedule.offsets",
+    "schedule.start",
+    "alerts.webhook",
+    "service.public_url",
+    "sources.rpc.<name>.endpoints",
+)
+"""The settings that most people set, in the order of the reference page."""
+_WIDTH: Final = 100
+"""Letters in a line of comments."""
 
 
 def init(
@@ -48,7 +75,6 @@ def init(
     Example: holderlake init --own-data --chain eth --token 0x6ba6f2207e343923ba692e5cae646fb0f566db8d
     """
     from holderlake.core.settings import CONFIG_NAME, CONFIG_VARIABLE
-    from holderlake.core.settings.declared import settings_file
 
     path = Path(os.environ.get(CONFIG_VARIABLE) or CONFIG_NAME).expanduser()
     if path.exists():
@@ -149,8 +175,8 @@ def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
     default = Settings()
     if "home" in values or os.environ.get("HOLDERLAKE_HOME") or not default.lake_folder.exists():
         return {}
-    has_store = "provider.local" in values and default.engine_store.exists()
-    return {"home": _SECOND_HOME} | ({"engine.store": default.engine_store} if has_store else {})
+    has_store = "provider.local" in values and store_folder(default).exists()
+    return {"home": _SECOND_HOME} | ({"engine.store": store_folder(default)} if has_store else {})
 
 
 def _next_commands(values: Mapping[str, Any]) -> list[str]:
@@ -160,6 +186,61 @@ def _next_commands(values: Mapping[str, Any]) -> list[str]:
     if "provider.url" in values:
         has_key = os.environ.get("HOLDERLAKE_API_KEY") or os.environ.get("HOLDERLAKE_API_KEY_FILE")
         return [*([] if has_key else ["export HOLDERLAKE_API_KEY=…"]), "holderlake doctor", *commands]
-    if "provider.local" in values and not shared.settings().engine_store.exists():
+    if "provider.local" in values and not store_folder(shared.settings()).exists():
         return ["holderlake import files transfers.csv", *commands]
     return commands
+
+
+def settings_file(values: Mapping[str, Any]) -> str:
+    """Return the text of a settings file: the common settings, each with its meaning.
+
+    ``values`` has the chosen values by the names of the settings. The others are comments with their defaults, or with
+    an example if there is no default.
+    """
+    from holderlake.core.settings.declared import declared_settings, is_environment_only
+
+    declared = {setting.name: setting for setting in declared_settings()}
+    names = [name for name in dict.fromkeys((*COMMON, *values)) if not is_environment_only(name)]
+    secrets = [declared[name] for name in COMMON if is_environment_only(name)]
+    text = _comment("Settings of Holderlake. 'holderlake doctor' checks them.")
+    text += _comment("Lines that begin with # are defaults or examples.")
+    text += _comment("Secrets are in the environment only:")
+    text += "".join(_comment(f"{setting.variable}: {_meaning(setting)}") for setting in secrets)
+    tables: dict[tuple[str, ...], str] = {(): ""}
+    for setting in (declared[name] for name in names):
+        table = setting.path if get_origin(setting.field.annotation) is dict else setting.path[:-1]
+        tables.setdefault(table, f"\n[{'.'.join(table)}]\n")
+        tables[table] += f"\n{_comment(_meaning(setting))}{_lines(setting, values)}"
+    return text + "".join(tables.values())
+
+
+def _meaning(setting: Setting) -> str:
+    return (setting.field.description or "").removesuffix("; environment only")
+
+
+def _lines(setting: Setting, values: Mapping[str, Any]) -> str:
+    value, prefix = values.get(setting.name), ""
+    if value is None:
+        default, prefix = setting.field.default, "# "
+        value = default if default not in (None, {}) else (setting.field.examples or [""])[0]
+    pairs = value.items() if isinstance(value, Mapping) else [(setting.path[-1], value)]
+    return "".join(f"{prefix}{name} = {_toml(part)}\n" for name, part in pairs)
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return a duration as settings spell it: ``7d``, or ``06:30`` if it is not of whole days."""
+    if duration and not duration % timedelta(days=1):
+        return f"{duration.days}d"
+    return f"{duration // timedelta(hours=1):02}:{duration // timedelta(minutes=1) % 60:02}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return jsons.dumps(duration_text(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return jsons.dumps(value if isinstance(value, bool | int | float) else str(value), ensure_ascii=False)
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False) + "\n"

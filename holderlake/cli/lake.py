@@ -14,6 +14,7 @@ from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json
 from holderlake.core.units import counted
 from holderlake.presentation import console
+from holderlake.scale.settings import BucketSettings
 
 if TYPE_CHECKING:
     from holderlake.core.lake.lake import Lake
@@ -155,7 +156,7 @@ def _copied(
     from holderlake.core.settings import SettingsError
     from holderlake.scale.bucket.home import open_bucket
 
-    bucket = workspace.settings.bucket
+    bucket = workspace.settings.section(BucketSettings)
     if bucket.url is None:
         raise SettingsError("no bucket is set; set url under [bucket] in holderlake.toml, for example s3://bucket/lake")
     folder = workspace.settings.bucket_folder(bucket.url)

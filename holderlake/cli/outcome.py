@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -26,84 +26,13 @@ from holderlake.presentation import console
 
 
 @dataclass(frozen=True)
-class Stored:
-    """Contents of some partitions in the lake.
-
-    ``partitions`` is the number of partitions with answers, and ``new_partitions`` is how many of them
-    this command wrote. ``rows`` are row counts by table. ``failures`` has one dictionary for each error code: ``code``,
-    number of ``requests``, and the ``reason`` of the first failure.
-    """
+class _Stored:
+    """The partitions with answers, those that the command wrote, their rows by table, and failures by error code."""
 
     partitions: int
     new_partitions: int
     rows: dict[str, int]
     failures: list[dict[str, Any]]
-
-
-def stored_rows(
-    workspace: Workspace,
-    chains: Sequence[str],
-    instants: Sequence[datetime],
-    streams: Sequence[Stream],
-    since: datetime,
-) -> Stored:
-    """Return the contents of the lake for these streams, chains and instants.
-
-    Partitions that were written at or after ``since`` count as new.
-    """
-    keys = {(stream.name, chain, instant) for stream in streams for chain in chains for instant in instants}
-    manifests = [
-        manifest for manifest in workspace.lake.manifests() if (manifest.family, manifest.chain, manifest.as_of) in keys
-    ]
-    rows = dict.fromkeys((table for stream in streams for table in stream.tables), 0)
-    kinds: dict[str, dict[str, Any]] = {}
-    for manifest in manifests:
-        for name in rows.keys() & manifest.tables.keys():
-            rows[name] += manifest.tables[name].rows
-        for row in workspace.lake.rows(manifest, FAILURES).to_pylist() if manifest.failures else ():
-            kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
-            kind["requests"] += 1
-    new_count = sum(manifest.written_at >= since and bool(manifest.covered) for manifest in manifests)
-    return Stored(sum(bool(manifest.covered) for manifest in manifests), new_count, rows, list(kinds.values()))
-
-
-def report_stored(
-    contents: Stored,
-    chains: Sequence[str],
-    instants: Sequence[datetime],
-    spent: int,
-    skipped_families: Mapping[str, str],
-    as_json: bool,
-) -> None:
-    """Print rows by table, tables that the key's plan excludes, failures by code, and the credits spent this month.
-
-    ``spent`` is in hundredths of a credit. ``skipped_families`` has the provider's reason by family of tables.
-    """
-    tables = {stream.name: stream.tables for stream in STREAMS}
-    skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
-    if as_json:
-        plain = {
-            "partitions": contents.partitions,
-            "rows": contents.rows,
-            "skipped": skipped,
-            "failures": contents.failures,
-        }
-        console.as_json(plain | {"credits_spent_hundredths": spent})
-        return
-    console.rows(
-        f"In the lake: {counted(len(chains), 'chain')}, {counted(len(instants), 'instant')}",
-        ("table", "rows", "a row is"),
-        ((name, count, TABLES[name].row) for name, count in contents.rows.items()),
-    )
-    if skipped:
-        console.rows("Skipped", ("table", "the reason"), skipped.items())
-    if contents.failures:
-        console.rows(
-            "Failed requests and unreadable answers",
-            ("code", "requests", "first reason"),
-            (list(kind.values()) for kind in contents.failures),
-        )
-    console.out.print(f"Credits spent this month: {credits_text(spent)}")
 
 
 @dataclass
@@ -140,14 +69,56 @@ class Outcome:
     def conclude(self, as_json: bool) -> None:
         """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
         streams = streams_of(self.tables, self.workspace.settings)
-        contents = stored_rows(self.workspace, self.chains, self.instants, streams, self.began)
-        report_stored(contents, self.chains, self.instants, self.workspace.ledger.totals().spent, self.skipped, as_json)
+        contents = self._stored(streams)
+        self._report(contents, as_json)
         partitions = sum(len(from_first_day(chain, self.instants)) for chain in self.chains)
         self._raise_failures(contents, partitions * len(streams))
         if not as_json:
             shared.say_next(shared.EXPLORE, "the maps in the browser")
 
-    def _raise_failures(self, contents: Stored, partition_count: int) -> None:
+    def _stored(self, streams: Sequence[Stream]) -> _Stored:
+        """Return the contents of the lake for the streams. Partitions written since the command began are new."""
+        keys = {
+            (stream.name, chain, instant) for stream in streams for chain in self.chains for instant in self.instants
+        }
+        lake = self.workspace.lake
+        manifests = [part for part in lake.manifests() if (part.family, part.chain, part.as_of) in keys]
+        rows = dict.fromkeys((table for stream in streams for table in stream.tables), 0)
+        kinds: dict[str, dict[str, Any]] = {}
+        for manifest in manifests:
+            for name in rows.keys() & manifest.tables.keys():
+                rows[name] += manifest.tables[name].rows
+            for row in lake.rows(manifest, FAILURES).to_pylist() if manifest.failures else ():
+                kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
+                kind["requests"] += 1
+        with_answers = [manifest for manifest in manifests if manifest.covered]
+        new_count = sum(manifest.written_at >= self.began for manifest in with_answers)
+        return _Stored(len(with_answers), new_count, rows, list(kinds.values()))
+
+    def _report(self, contents: _Stored, as_json: bool) -> None:
+        """Print rows by table, tables that the key's plan excludes, failures by code, and the month's credits."""
+        tables, spent = {stream.name: stream.tables for stream in STREAMS}, self.workspace.ledger.totals().spent
+        skipped = {table: reason for name, reason in self.skipped.items() for table in tables[name]}
+        if as_json:
+            plain = {name: getattr(contents, name) for name in ("partitions", "rows", "failures")}
+            console.as_json(plain | {"skipped": skipped, "credits_spent_hundredths": spent})
+            return
+        console.rows(
+            f"In the lake: {counted(len(self.chains), 'chain')}, {counted(len(self.instants), 'instant')}",
+            ("table", "rows", "a row is"),
+            ((name, count, TABLES[name].row) for name, count in contents.rows.items()),
+        )
+        if skipped:
+            console.rows("Skipped", ("table", "the reason"), skipped.items())
+        if contents.failures:
+            console.rows(
+                "Failed requests and unreadable answers",
+                ("code", "requests", "first reason"),
+                (list(kind.values()) for kind in contents.failures),
+            )
+        console.out.print(f"Credits spent this month: {credits_text(spent)}")
+
+    def _raise_failures(self, contents: _Stored, partition_count: int) -> None:
         failed = sum(failure["requests"] for failure in contents.failures if failure["code"] not in FINAL_FAILURES)
         hint = "holderlake sql \"FROM failures\" lists them, 'holderlake retry-failures' requests them again"
         if any(failure["code"] == UNREADABLE for failure in contents.failures):
@@ -165,7 +136,7 @@ class Outcome:
             raise SomeFailed(f"{counted(failed, 'request')} failed; {hint}")
 
 
-def _reasons(contents: Stored, skipped: dict[str, str]) -> str:
+def _reasons(contents: _Stored, skipped: dict[str, str]) -> str:
     failures: list[Any] = [
         f"{counted(failure['requests'], 'time')} {failure['code']}: {failure['reason']}"
         for failure in contents.failures

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import threading
+import time
+import webbrowser
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +18,10 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import HOST, PORT, Host, Open, Port
 from holderlake.core import extras
+from holderlake.engine.settings import store_folder
+from holderlake.errors import RunFailed
 from holderlake.presentation import console
+from holderlake.presentation.settings import ExplorerSettings
 
 
 def serve(
@@ -37,7 +44,7 @@ def serve(
     """
     from holderlake.service.serve import serve as run_service
 
-    settings = shared.settings().with_service(host=host, port=port, processes=processes, log=log)
+    settings = shared.settings().with_values("service", host=host, port=port, processes=processes, log=log)
     raise typer.Exit(run_service(settings, sample, partial(console.err.print, soft_wrap=True)))
 
 
@@ -62,9 +69,9 @@ def explore(
     from holderlake.sources.store import name_address
 
     workspace = shared.reading()
-    page, provider = workspace.settings.explorer, workspace.settings.provider
+    page, provider = workspace.settings.section(ExplorerSettings), workspace.settings.provider
     is_sample = provider.url is None and provider.local == "sample"
-    if edit and is_sample and not workspace.settings.engine_store.exists():
+    if edit and is_sample and not store_folder(workspace.settings).exists():
         raise ValueError(
             "--edit stores names in your own store, which this home lacks: import transfers or labels first"
         )
@@ -72,10 +79,10 @@ def explore(
     serve_page(workspace.warehouse, host, port, opening, partial(console.err.print, soft_wrap=True), options)
 
 
-def ui(port: Port = 3000) -> None:
+def ui(port: Port = 3000, opening: Open = False) -> None:
     """Start Dagster's web UI and daemon on this home. Stop them with Ctrl-C.
 
-    Only this machine can read it.
+    Only this machine can read it. With --open, the browser shows the lineage of all assets.
 
     Example: holderlake ui --port 3001
     """
@@ -87,10 +94,25 @@ def ui(port: Port = 3000) -> None:
         raise extras.missing("dagster_webserver")
     source = ["--workspace", str(files("holderlake.pipelines").joinpath("workspace.yaml"))]
     dagster = str(Path(sys.executable).with_name("dagster"))
-    console.err.print(f"The lineage of all assets: http://127.0.0.1:{port}/asset-groups", soft_wrap=True)
+    lineage = f"http://127.0.0.1:{port}/asset-groups"
+    console.err.print(f"The lineage of all assets: {lineage}", soft_wrap=True)
+    if opening:
+        threading.Thread(target=_open_when_served, args=(lineage, port), daemon=True).start()
     # Dagster's own advice to use 'dg dev', which needs another package
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
-    raise typer.Exit(run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)]))
+    code = run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)])
+    if code is not None:  # 'dagster dev' returns 0 too if its daemon died
+        raise RunFailed("Dagster's page or its daemon has failed, see the log above; start it again")
+
+
+def _open_when_served(address: str, port: int) -> None:
+    """Open a page of this machine in the browser once its port accepts connections."""
+    while True:
+        with socket.socket() as caller:
+            if not caller.connect_ex(("127.0.0.1", port)):
+                break
+        time.sleep(0.5)
+    webbrowser.open(address)
 
 
 def mcp(

@@ -14,6 +14,7 @@ from holderlake.analysis.entities.kinds import LEAST_CONFIDENCE
 from holderlake.cli import shared
 from holderlake.cli.shared import AT, Json, SeveralAt
 from holderlake.core.units import counted
+from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 app = typer.Typer(help="Index, analyse, check and repair the engine's store of transfers.", no_args_is_help=True)
@@ -87,7 +88,7 @@ def find_wallets(
     groups: Annotated[
         Path | None,
         typer.Option(
-            help="A file of wallets whose owner you know (address, owner): measure the confidences on them first.",
+            help="A file of wallets whose owner you know (address, owner): measure the confidences on them first."
         ),
     ] = None,
     json: Json = False,
@@ -133,7 +134,7 @@ def find_wallets(
             bar.update(bar.task_ids[0], note=note)
 
         settings = shared.settings()
-        folder = out or (Path("entities") if files else settings.engine_store / FOLDER)
+        folder = out or (Path("entities") if files else store_folder(settings) / FOLDER)
         with ExitStack() as stack:
             if files:
                 paths, marks = files, file_marks(labels)

@@ -10,6 +10,7 @@ from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.units import counted
 from holderlake.engine.catalog.catalog_copy import CATALOG
+from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.unlisted import QUARANTINE
@@ -41,7 +42,9 @@ def verify_store(settings: Settings, as_json: bool) -> None:
 def rebuild_store(settings: Settings, as_json: bool) -> None:
     """Repair the user's own store and print a report. Raises ``SomeFailed`` if transfers have to be imported again."""
     root = _existing(settings)
-    done = rebuild(root, settings.engine.memory_limit, lambda text: console.err.print(text, markup=False))
+    done = rebuild(
+        root, settings.section(EngineSettings).memory_limit, lambda text: console.err.print(text, markup=False)
+    )
     if as_json:
         corrections = [
             {"chain": chain, "token_address": token, "times": [from_unix(second) for second in seconds]}
@@ -112,7 +115,7 @@ def delete_quarantine(settings: Settings, yes: bool, as_json: bool) -> None:
 
 
 def _existing(settings: Settings) -> Path:
-    root = settings.engine_store
+    root = store_folder(settings)
     if not (root / "transfers").is_dir() and not (root / CATALOG).exists():
         raise SettingsError(
             f"{root} has no store; create it with 'holderlake import files' or 'holderlake import node'"

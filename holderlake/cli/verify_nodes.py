@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from holderlake.presentation import console
 from holderlake.sources.nodes.connection import ImportOptions, connected
 from holderlake.sources.rpc.checkpoints import ALL_TOKENS
 from holderlake.sources.rpc.verified import record
-from holderlake.sources.rpc.verify import Scope, Verified, repair, verify
+from holderlake.sources.rpc.verify import Verified, repair, verify
 from holderlake.sources.store import open_own_store
 
 
@@ -49,9 +49,8 @@ def verify_with_nodes(
         )
     if not total.is_equal:
         raise SomeFailed(
-            f"all events are stored, but the balances of {counted(len(total.drifts), 'token')} differ from "
-            "the contract's; "
-            "the causes are above"
+            f"all events are stored, but the balances of {counted(len(total.drifts), 'token')} differ from the "
+            "contract's; the causes are above"
         )
 
 
@@ -72,10 +71,8 @@ async def _verify(
             against = (
                 await stack.enter_async_context(connected(settings, import_options.against, against_options))
             ).node
-        selection, options = to.selection, to.options
-        tokens = None if selection.tokens is None else selection.contracts
-        scope = Scope(selection.first_block, selection.last_block, import_options.sample)
-        check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks, against)
+        sample, options = import_options.sample, to.options
+        check = partial(verify, store, to.node, to.chain, to.selection, options, sample, on_blocks, against)
         checks = await check()
         if repairs and not all(verified.is_complete for verified in checks):
             await repair(store, against or to.node, to.chain, checks, options)
@@ -108,31 +105,8 @@ def _print_verified(verified: Verified) -> None:
     lines += [(names.get(gap.token, gap.token), gap.first, gap.last, "not imported", "") for gap in verified.unread]
     if lines:
         console.rows("Blocks that differ", ("token", "from block", "to block", "missing rows", "extra rows"), lines)
-    for drift in verified.drifts:
-        earlier = f" It may have transfers before block {verified.first:,}." if verified.first else ""
-        console.err.print(
-            f"{drift.token} differs from its contract at block {drift.block:,}: the supply is {drift.contract_supply} "
-            f"by the contract and {drift.supply} by its transfers; {drift.balances:,} of {drift.sampled:,} compared "
-            f"balances differ.{earlier}",
-            soft_wrap=True,
-        )
-        for cause in drift.causes:
-            place = "" if cause.block is None else f"From block {cause.block:,} on: "
-            if len(cause.blocks) > 1:
-                place = f"In the blocks {', '.join(f'{block:,}' for block in cause.blocks)}: "
-            events_text = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
-            console.err.print(f"  {place}{cause.words}{events_text}.", soft_wrap=True)
-    for token in verified.unasked:
-        console.err.print(
-            f"The balances of {token} were not compared: its contract answers neither balanceOf nor totalSupply.",
-            soft_wrap=True,
-        )
-    for token in verified.without_state:
-        console.err.print(
-            f"The balances of {token} were not compared: the node keeps no state at block {verified.last:,}; use an "
-            "archive node, or compare the events with those of another node (--against URL).",
-            soft_wrap=True,
-        )
+    for sentence in _sentences(verified):
+        console.err.print(sentence, soft_wrap=True)
     console.out.print(
         f"Compared {counted(verified.events, 'event')} of {counted(len(verified.tokens), 'token')}, "
         f"{verified.blocks:,} of the blocks {verified.first:,} to {verified.last:,}: "
@@ -140,3 +114,26 @@ def _print_verified(verified: Verified) -> None:
         + f"Compared {counted(verified.sampled, 'balance')} with the contracts.",
         soft_wrap=True,
     )
+
+
+def _sentences(verified: Verified) -> Iterator[str]:
+    for drift in verified.drifts:
+        earlier = f" It may have transfers before block {verified.first:,}." if verified.first else ""
+        yield (
+            f"{drift.token} differs from its contract at block {drift.block:,}: the supply is {drift.contract_supply} "
+            f"by the contract and {drift.supply} by its transfers; {drift.balances:,} of {drift.sampled:,} compared "
+            f"balances differ.{earlier}"
+        )
+        for cause in drift.causes:
+            place = "" if cause.block is None else f"From block {cause.block:,} on: "
+            if len(cause.blocks) > 1:
+                place = f"In the blocks {', '.join(f'{block:,}' for block in cause.blocks)}: "
+            events_text = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
+            yield f"  {place}{cause.words}{events_text}."
+    no_state = (
+        f"the node keeps no state at block {verified.last:,}; use an archive node, or compare the events with those of "
+        "another node (--against URL)."
+    )
+    no_answer = "its contract answers neither balanceOf nor totalSupply."
+    reasons = ((verified.unasked, no_answer), (verified.without_state, no_state))
+    yield from (f"The balances of {token} were not compared: {why}" for tokens, why in reasons for token in tokens)

@@ -13,6 +13,7 @@ from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
 from holderlake.core.contract.times import parse_end, parse_when, utc_now
 from holderlake.core.units import counted
+from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -38,9 +39,11 @@ def sql(
 
     Example: holderlake sql --json < query.sql
     """
+    from holderlake.presentation.query_notes import warehouse_notes
+
     row_limit = None if json or not limit else limit
     workspace = shared.reading()
-    if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
+    if workspace.warehouse.version is None and store_folder(workspace.settings).exists():
         workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
     query = sys.stdin.read() if query is None else query
     if not query.strip():
@@ -50,7 +53,7 @@ def sql(
         console.as_json_list(batch.to_pylist() for batch in batches)
     else:
         answer = workspace.warehouse.read(query, files=files, most=row_limit and row_limit + 1)
-    for note in workspace.warehouse.notes(query):
+    for note in warehouse_notes(workspace.warehouse, query):
         console.err.print(f"Note: {note}.", soft_wrap=True)
     if json:
         return

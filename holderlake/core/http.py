@@ -55,10 +55,7 @@ _NEVER_SENT: Final = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
 )
-_LOGGERS: Final = (
-    "httpx",
-    *(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
-)
+_LOGGERS: Final = ("httpx", *(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")))
 _is_calling: ContextVar[bool] = ContextVar("is_calling", default=False)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _log = logging.getLogger(__name__)
@@ -78,10 +75,10 @@ class HttpResponse:
 
 
 class HttpError(Exception):
-    """A call without a complete response.
+    """A call without a complete response. ``kind`` is the name of httpx's error.
 
-    ``response`` has status and headers, None if they did not arrive. ``kind`` is the name of httpx's error. The message
-    may name the host. Neither the message nor the response contains a header of the request, which may be a secret.
+    ``response`` has status and headers, None if they did not arrive. Neither the message nor the response contains a
+    header of the request, which may be a secret.
     """
 
     def __init__(self, cause: Cause, message: str, kind: str, response: HttpResponse | None = None) -> None:
@@ -109,12 +106,12 @@ def _certificates() -> ssl.SSLContext:
 
 
 class HttpClient:
-    """Calls to one server in one event loop. The caller must ``close`` it.
+    """Calls to one server, at any ``url`` of it, in one event loop. The caller must ``close`` it.
 
-    ``url`` is any address of the server. ``timeout`` is the limit of one complete call in seconds. ``connections`` is
-    the number of calls at a time; further calls wait. ``response_bytes`` is the largest size of a response, both
-    compressed and decompressed. Redirects are not followed, because the secrets of the request would be sent to their
-    target. Cookies are not kept. Proxies of the environment are used, except for this machine.
+    ``timeout`` is the limit of one complete call in seconds. ``connections`` is the number of calls at a time; further
+    calls wait. ``response_bytes`` limits a response, both compressed and decompressed. Redirects are not followed,
+    because the secrets of the request would be sent to their target. Proxies of the environment are used, except for
+    this machine.
 
     Each connection has a client of its own: a pool of httpx searches all its connections several times for each call,
     which takes more CPU than the call itself.
@@ -151,43 +148,31 @@ class HttpClient:
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> HttpResponse:
         """Send a request without retries. Return its response, of any status. Raises ``HttpError``."""
+        head: HttpResponse | None = None
+        failure: HttpError
         async with self._free:
             client = self._idle.pop() if self._idle else self._opened()
             called = _is_calling.set(True)
             try:
-                outcome = await self._outcome(client, method, url, headers, content)
+                async with (
+                    asyncio.timeout(self._timeout),
+                    client.stream(method, url, headers=headers, content=content) as response,
+                ):
+                    head = HttpResponse(response.status_code, dict(response.headers.multi_items()), b"")
+                    encoding = head.headers.get("content-encoding", "")
+                    return replace(head, content=await _read_body(response.aiter_raw(), encoding, self._response_bytes))
+            except TimeoutError:
+                failure = HttpError("timeout", f"no complete answer within {self._timeout:g} s", "TimeoutError", head)
+            except _UnusableBody as error:
+                failure = HttpError(error.kind, str(error), "UnusableBody", head)
+            except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+                name = type(error).__name__
+                cause: Cause = "unsent" if isinstance(error, _NEVER_SENT) else "closed"
+                failure = HttpError(cause, f"{name}: {error}" if str(error) else name, name, head)
             finally:
                 _is_calling.reset(called)
                 self._idle.append(client)
-        if isinstance(outcome, HttpError):
-            raise outcome  # outside of the handler: httpx's error holds the request and its secrets
-        return outcome
-
-    async def _outcome(
-        self,
-        client: httpx.AsyncClient,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        content: bytes | None,
-    ) -> HttpResponse | HttpError:
-        head: HttpResponse | None = None
-        try:
-            async with (
-                asyncio.timeout(self._timeout),
-                client.stream(method, url, headers=headers, content=content) as response,
-            ):
-                head = HttpResponse(response.status_code, dict(response.headers.multi_items()), b"")
-                encoding = head.headers.get("content-encoding", "")
-                return replace(head, content=await _read_body(response.aiter_raw(), encoding, self._response_bytes))
-        except TimeoutError:
-            return HttpError("timeout", f"no complete answer within {self._timeout:g} s", "TimeoutError", head)
-        except _UnusableBody as error:
-            return HttpError(error.kind, str(error), "UnusableBody", head)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            name = type(error).__name__
-            cause: Cause = "unsent" if isinstance(error, _NEVER_SENT) else "closed"
-            return HttpError(cause, f"{name}: {error}" if str(error) else name, name, head)
+        raise failure  # outside of the handler: httpx's error holds the request and its secrets
 
 
 class _UnusableBody(Exception):
@@ -199,10 +184,7 @@ class _UnusableBody(Exception):
 
 
 async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) -> bytes:
-    """Return the decompressed body, which may have at most ``limit`` bytes, before and after decompression.
-
-    ``encoding`` is the header ``Content-Encoding``, empty without one. Raises ``_UnusableBody``.
-    """
+    """Return the decompressed body, of at most ``limit`` bytes before and after. Raises ``_UnusableBody``."""
     parts: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -224,27 +206,19 @@ def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
         if not raw.startswith(_GZIP_MAGIC):
             break
         raw = _inflated(raw, _GZIP, limit)
-    if "deflate" in encodings:
-        return _without_deflate(raw, limit)
+    if "deflate" in encodings:  # servers send zlib's format, deflate without a header, or plain text under this name
+        has_header = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and int.from_bytes(raw[:2], "big") % 31 == 0
+        try:
+            return _inflated(raw, _ZLIB if has_header else _RAW_DEFLATE, limit)
+        except _UnusableBody as error:
+            if error.kind != "too_large" and raw.lstrip()[:1] in _JSON_STARTS:
+                return raw
+            raise
     if encodings - {"gzip", "x-gzip"} and raw.lstrip()[:1] not in _JSON_STARTS:
         raise _UnusableBody(
             "encoding", f"the answer has the content encoding {encoding!r}; accepted are {ACCEPT_ENCODING}"
         )
     return raw
-
-
-def _without_deflate(raw: bytes, limit: int) -> bytes:
-    """Return the decompressed body of a response with ``Content-Encoding: deflate``.
-
-    Servers send zlib's format, deflate without a header, or plain text under this name.
-    """
-    has_header = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and int.from_bytes(raw[:2], "big") % 31 == 0
-    try:
-        return _inflated(raw, _ZLIB if has_header else _RAW_DEFLATE, limit)
-    except _UnusableBody as error:
-        if error.kind != "too_large" and raw.lstrip()[:1] in _JSON_STARTS:
-            return raw
-        raise
 
 
 def _inflated(raw: bytes, window_bits: int, limit: int) -> bytes:
@@ -292,10 +266,7 @@ def header_number(text: str) -> float | None:
 
 
 def log_retries() -> None:
-    """Report retries as one sentence at level INFO, instead of as stamina does.
-
-    By default stamina uses any logging library that it finds. structlog's default prints to standard output.
-    """
+    """Report retries as one sentence at level INFO; stamina itself uses any logging library that it finds."""
     stamina.instrumentation.set_on_retry_hooks([_log_retry])
 
 

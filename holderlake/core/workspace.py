@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic import SecretStr
 
@@ -20,15 +20,15 @@ from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.times import to_unix, utc_now
 from holderlake.core.http import MEGABYTE
 from holderlake.core.lake.lake import Lake, Manifest
-from holderlake.core.parts import parts
-from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.parts import Kind
+from holderlake.core.provider.attempts import CallOptions
+from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.provider.plan_limits import PlanLimits
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.state import Where
-from holderlake.core.warehouse.transfers import ReadTransfers
 from holderlake.core.warehouse.warehouse import Warehouse
 
 
@@ -90,7 +90,7 @@ class OwnStore:
     """
 
     filler: Filler | None = None
-    transfers: ReadTransfers = lambda: None
+    transfers: Callable[[], Any] = lambda: None
     changes: Callable[[], StoreChanges | None] = lambda: None
 
 
@@ -104,6 +104,26 @@ class LocalSource:
     watching: Callable[[], Settings]
     endpoint: Callable[[], Endpoint]
     store: OwnStore
+
+
+class Bucket(Protocol):
+    """A module that opens the lake and the archive at ``lake.url``."""
+
+    def lake_of(self, settings: Settings) -> Lake:
+        """Return the lake."""
+
+    def archive_of(self, settings: Settings, lake: Lake) -> AnswerArchive:
+        """Return the archive next to the lake."""
+
+    def copy_of(self, settings: Settings) -> Lake:
+        """Return a copy of the lake in a folder of this host, which is brought up to date."""
+
+
+SOURCE: Final[Kind[Callable[[Settings], LocalSource]]] = Kind("source")
+"""A provider in this process, for settings without ``provider.url``."""
+BUCKET: Final[Kind[Bucket]] = Kind("bucket")
+LEDGER_OPENED: Final[Kind[Callable[[CreditLedger, AnswerArchive, Settings], None]]] = Kind("ledger_opened")
+"""What is called when a workspace opens its ledger."""
 
 
 class Workspace:
@@ -193,7 +213,7 @@ class Workspace:
             renewal_day=budget.renewal_day,
             now=self.now,
         )
-        for ledger_opened in parts("ledger_opened"):
+        for ledger_opened in LEDGER_OPENED.parts():
             ledger_opened(ledger, self.archive, self.settings)
         return ledger
 
@@ -294,7 +314,7 @@ def reading_workspace(settings: Settings) -> Workspace:
 
 
 def _local_source(settings: Settings) -> LocalSource | None:
-    return next((source(settings) for source in parts("source")), None)
+    return next((source(settings) for source in SOURCE.parts()), None)
 
 
 def _remote(settings: Settings) -> Endpoint:
@@ -332,11 +352,10 @@ def local_lake(settings: Settings) -> Lake:
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().copy_of(settings)
 
 
-def _bucket() -> Any:
-    """Return the part ``bucket``: a module that opens the lake and the archive at ``lake.url``."""
-    if not parts("bucket"):
+def _bucket() -> Bucket:
+    if not BUCKET.parts():
         raise SettingsError("lake.url is set, but no part opens buckets: remove lake.url")
-    return parts("bucket")[0]
+    return BUCKET.parts()[0]
 
 
 @contextmanager

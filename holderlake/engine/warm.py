@@ -15,7 +15,6 @@ from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.maps.batch import holder_batches, map_batches
-from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 
@@ -40,7 +39,6 @@ def warm() -> None:
         }
         for number, (sender, receiver) in enumerate(ends, start=1)
     ]
-    digests(pa.array(["text"] * 200_001))  # enough texts for compiled code
     instants = [from_unix(86_400) + timedelta(hours=36 * number) for number in range(3)]
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         store.add_transfers(pa.Table.from_pylist(rows, schema=TRANSFERS), "warm")

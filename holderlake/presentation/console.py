@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -175,14 +183,18 @@ def progress(text: str, total: int | None) -> Iterator[Progress]:
 
 @contextmanager
 def _progress_lines(bar: Progress) -> Iterator[None]:
-    """Print the progress as a line every few seconds while the ``with`` block runs: files and pipes show no bar."""
+    """Print changed progress as a line every few seconds while the ``with`` block runs: files and pipes show no bar."""
     ended = threading.Event()
 
     def report() -> None:
+        printed: dict[TaskID, str] = {}
         while not ended.wait(_LINE_SECONDS):
             for task in bar.tasks:
                 of = "" if task.total is None else f" of {task.total:,.0f}"
-                err.print(f"{task.description}: {task.completed:,.0f}{of} {task.fields['note']}".rstrip())
+                line = f"{task.description}: {task.completed:,.0f}{of} {task.fields['note']}".rstrip()
+                if line != printed.get(task.id):
+                    err.print(line)
+                printed[task.id] = line
 
     reporter = threading.Thread(target=report, daemon=True)
     reporter.start()

@@ -26,10 +26,10 @@ from holderlake.core.lake.damage import damages
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings import load_settings
 from holderlake.core.warehouse.connections import guard, prepared, run_query, with_values
-from holderlake.core.warehouse.query_notes import query_notes
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.core.workspace import local_lake
 from holderlake.presentation import lake_views
+from holderlake.presentation.query_notes import query_notes
 
 if TYPE_CHECKING:
     import pandas as pd

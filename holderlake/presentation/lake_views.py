@@ -21,11 +21,11 @@ from holderlake.core.contract.tables import TABLES, Table
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.damage import Damage
 from holderlake.core.lake.lake import SIDE_TABLES, Lake
-from holderlake.core.parts import parts
 from holderlake.core.storage import layout
-from holderlake.core.warehouse import schema, spending, transfers
+from holderlake.core.warehouse import schema, spending
 from holderlake.core.warehouse.connections import UTC_SESSION
 from holderlake.core.warehouse.schema import column_name, quoted
+from holderlake.engine import warehouse_files
 
 _HEAD: Final = """\
 -- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
@@ -207,9 +207,9 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     # tables of the same columns, and these are replaced afterwards.
     yield from (
         _view(root, table, is_empty=True)
-        for table in (*TABLES.values(), spending.TABLE, *(part.TABLE for part in parts("tables")))
+        for table in (*TABLES.values(), spending.TABLE, *(part.TABLE for part in schema.OWN_TABLE.parts()))
     )
-    yield transfers.views(own_folder)
+    yield warehouse_files.views(own_folder)
     yield from (f"\n{statement}" for statement in schema.view_statements())
     yield from (_view(root, table, is_empty=False) for table in tables)
     yield from (f"\n{statement}" for statement in schema.comment_statements("VIEW"))

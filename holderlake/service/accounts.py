@@ -11,6 +11,7 @@ from holderlake.core.http import log_retries
 from holderlake.core.settings import Settings
 from holderlake.core.storage.postgresql import Unreachable
 from holderlake.service.billing.keys import KeyStore, postgresql_place
+from holderlake.service.settings import ServiceSettings, accounts_file
 
 SETTING: Final = "service.database, HOLDERLAKE_SERVICE__DATABASE"
 _WAIT_SECONDS: Final = 60
@@ -23,8 +24,8 @@ def open_keys(settings: Settings) -> KeyStore:
 
     Raises ``KeysError`` and ``DatabaseError``.
     """
-    database, secret = settings.service.database, settings.service.secret
-    file = settings.service_accounts
+    database, secret = settings.section(ServiceSettings).database, settings.section(ServiceSettings).secret
+    file = accounts_file(settings)
     return KeyStore(
         file if database is None else postgresql_place(database, file),
         None if secret is None else secret.get_secret_value().encode(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -11,7 +10,6 @@ from fastapi import Depends, FastAPI, Security
 from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.api.metering import ParsedRequestsMiddleware, api_key_header
@@ -19,9 +17,10 @@ from holderlake.service.api.parameters import reject_ambiguous_target, supported
 from holderlake.service.api.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.errors import add_handlers
-from holderlake.service.middleware.rate_limits import MemoryCounts, RateLimitMiddleware, SharedCounts
+from holderlake.service.middleware.rate_limits import RateLimitMiddleware
 from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
+from holderlake.service.settings import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
 """Version of the API that the contract describes, not of this program."""
@@ -39,15 +38,19 @@ Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each faul
 """
 
 
-def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
-    """Return the service's ASGI app over a store and the database of API keys; the caller closes both."""
+def create_app(
+    store: Store, keys: KeyStore, settings: ServiceSettings, close: Callable[[], object] = lambda: None
+) -> FastAPI:
+    """Return the service's ASGI app over a store and the database of API keys; the caller closes both.
+
+    ``close`` is called when the app has shut down, for a caller that a signal then ends.
+    """
     backend = Backend(store, keys, settings)
-    counting = ThreadPoolExecutor(1, thread_name_prefix="calls")
     app = FastAPIOffline(
         title="Token holders and transfers",
         description=f"{_DESCRIPTION}\n{errors_table()}\n",
         version=API_VERSION,
-        lifespan=_lifespan(backend, counting),
+        lifespan=_lifespan(backend, close),
         redirect_slashes=False,
         strict_content_type=False,
         generate_unique_id_function=lambda route: route.name,
@@ -69,30 +72,23 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
         app.include_router(free)
     add_handlers(app)
     complete(app, lambda: supported_chains(store), settings.score_names)
-    _watch(backend)
+    watch = backend.metrics.watch
+    watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
+    watch("computations", lambda: backend.workers.pending, "Answers being computed or waiting for it")
     # The last middleware added is the outermost: the client's address is known before calls are counted.
-    counts = SharedCounts(keys.count_calls, counting) if settings.counts_are_shared else MemoryCounts()
     app.add_middleware(ParsedRequestsMiddleware, backend=backend, handlers=app.exception_handlers)
-    app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute, counts=counts)
+    app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     app.add_middleware(ObservabilityMiddleware, metrics=backend.metrics)
     return app
 
 
-def _watch(backend: Backend) -> None:
-    """Publish the state of the answer cache and the worker pool as metrics."""
-    watch = backend.metrics.watch
-    watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
-    watch("cache_evictions", lambda: backend.cache.evicted, "Cached answers dropped to make room", total=True)
-    watch("computations", lambda: backend.workers.pending, "Answers being computed or waiting for it")
-
-
-def _lifespan(backend: Backend, counting: ThreadPoolExecutor) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(backend: Backend, close: Callable[[], object]) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await backend.close()
-        counting.shutdown(wait=False)
+        close()
 
     return lifespan

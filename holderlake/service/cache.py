@@ -71,33 +71,20 @@ class _Entry:
     expires: float
 
 
-class _CountingCache(LRUCache[Hashable, _Entry]):
-    """A cache that counts the entries that it dropped to make room."""
-
-    evicted = 0
-
-    def popitem(self) -> tuple[Hashable, _Entry]:
-        self.evicted += 1
-        return super().popitem()
-
-
 class AnswerCache:
     """The cache of answers of one process, for one event loop. ``clock`` returns monotonic seconds."""
 
     def __init__(self, store: Store, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._entries = _CountingCache(max_bytes, getsizeof=lambda entry: len(entry.answer.body) + _ENTRY_OVERHEAD)
+        self._entries: LRUCache[Hashable, _Entry] = LRUCache(
+            max_bytes, getsizeof=lambda entry: len(entry.answer.body) + _ENTRY_OVERHEAD
+        )
 
     @property
     def bytes_held(self) -> int:
         """Approximate bytes of all entries."""
         return int(self._entries.currsize)
-
-    @property
-    def evicted(self) -> int:
-        """Number of entries dropped to make room."""
-        return self._entries.evicted
 
     def find(self, key: Hashable) -> EncodedAnswer | None:
         """Return the cached answer, or None if it is missing, has expired, or is outdated by an import.

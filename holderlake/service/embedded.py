@@ -19,14 +19,15 @@ from holderlake.core.contract.prices import CREDIT
 from holderlake.core.lake.lake import SAMPLE_PROVIDER
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.workspace import Endpoint, LocalSource, OwnStore
+from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.sources.sample_world import sample_store, with_sample_watchlist, world_version
 from holderlake.sources.store import engine_rules, open_store, own_store_id, stored_transfers
 
 if TYPE_CHECKING:
     from holderlake.core.contract.rules import Rules
-    from holderlake.core.warehouse.transfers import StoredTransfers
     from holderlake.engine.direct import StoreEngine
     from holderlake.engine.store.store import Store
+    from holderlake.engine.warehouse_files import StoredTransfers
 
 _ALLOWANCE: Final = 10_000_000_000 * CREDIT
 """The monthly credits of the embedded service's account, in hundredths. They cost nothing, but the ledger counts them.
@@ -60,12 +61,12 @@ def local_provider(settings: Settings) -> LocalProvider:
         )
     accounts = settings.home / "embedded" / "accounts.sqlite"
     return LocalProvider(
-        settings.engine_store,
+        store_folder(settings),
         own_store_id(settings),
         accounts,
         engine_rules(settings),
-        settings.engine.memory_limit,
-        settings.engine.index_keys,
+        settings.section(EngineSettings).memory_limit,
+        settings.section(EngineSettings).index_keys,
     )
 
 
@@ -128,14 +129,14 @@ def _transfers(settings: Settings) -> StoredTransfers | None:
     If there is none, and the sample world is the provider, they are those of the sample world.
     """
     is_sample = settings.provider.url is None and settings.provider.local == "sample"
-    if is_sample and not settings.engine_store.exists():
+    if is_sample and not store_folder(settings).exists():
         built = (settings.home / "sample-world").glob("engine-*")
         newest = max(built, key=lambda folder: folder.stat().st_mtime, default=None)
         return stored_transfers(newest) if newest else None
-    return stored_transfers(settings.engine_store)
+    return stored_transfers(store_folder(settings))
 
 
 def _changes(settings: Settings) -> Store | None:
     """Return the user's own store, opened with the rules of the settings, if it is the provider and exists."""
-    is_provider = settings.provider.is_own_store and settings.engine_store.exists()
+    is_provider = settings.provider.is_own_store and store_folder(settings).exists()
     return opened_store(local_provider(settings)) if is_provider else None

@@ -12,12 +12,12 @@ from typing import Self
 
 from starlette.types import ASGIApp
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Log, log_config
-from holderlake.service.runtime.server import Server, ServerConfig, listen, listening_socket, serve_app
+from holderlake.service.runtime.server import Server, listen, listening_socket, serve_app, server_config
+from holderlake.service.settings import ServiceSettings
 
 _DEFAULTS = ServiceSettings()
 
@@ -37,7 +37,7 @@ class BackgroundApp:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings = _DEFAULTS, log: Log | None = None) -> None:
         # Without a log it leaves the logging configuration of the process unchanged.
-        self._server = Server(ServerConfig(app, settings, log_config=log_config(log) if log else None))
+        self._server = Server(server_config(app, settings, log_config=log_config(log) if log else None))
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self._failure: BaseException | None = None
         self.base_url = ""

@@ -12,12 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
+from uvicorn.config import STARTUP_FAILURE
 
 from holderlake.core.settings import Settings, load_settings
 from holderlake.core.signals import until_stopped
 from holderlake.core.units import counted
 from holderlake.engine.errors import EngineError
+from holderlake.engine.settings import EngineSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.accounts import wait_for_keys
 from holderlake.service.app import create_app
@@ -25,6 +27,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import log_config
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
+from holderlake.service.settings import ServiceSettings
 from holderlake.sources.sample_world import sample_store
 from holderlake.sources.store import Say, open_own_store, open_store
 
@@ -42,7 +45,7 @@ def serve(settings: Settings, sample: bool, say: Say) -> int:
 
     Raises the error that prevents the start.
     """
-    section = settings.service
+    section = settings.section(ServiceSettings)
     log = section.log or ("text" if sys.stderr.isatty() else "json")
     if log == "json":
         logging.config.dictConfig(log_config(log))
@@ -65,11 +68,15 @@ def app() -> ASGIApp:
     """Return the ASGI app for one of several processes. It closes its store and its database of keys when it shuts
     down."""
     follow_supervisor()
-    settings = load_settings()
-    sample = os.environ.get(SAMPLE_VARIABLE)
     exit_stack = ExitStack()
-    store, keys = exit_stack.enter_context(_opened(settings, Path(sample) if sample else None))
-    return _closing(create_app(store, keys, settings.service), exit_stack)
+    try:
+        settings = load_settings()
+        sample = os.environ.get(SAMPLE_VARIABLE)
+        store, keys = exit_stack.enter_context(_opened(settings, Path(sample) if sample else None))
+        return create_app(store, keys, settings.section(ServiceSettings), exit_stack.close)
+    except Exception:
+        _log.exception("the service could not start")
+        sys.exit(STARTUP_FAILURE)  # so that the supervisor starts no other process
 
 
 @contextmanager
@@ -79,7 +86,11 @@ def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> 
     ``sample`` is the folder of the sample world's store; None opens the user's own store. ``say`` is called with a
     message if rules have changed.
     """
-    store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
+    store = (
+        open_store(sample, None, settings.section(EngineSettings).memory_limit)
+        if sample
+        else open_own_store(settings, say)
+    )
     with store, wait_for_keys(settings, say or _log.warning) as keys:
         threading.Thread(target=_read_files, args=(store,), name="checksums", daemon=True).start()
         yield store, keys
@@ -95,7 +106,7 @@ def _read_files(store: Store) -> None:
 
 
 def _message(settings: Settings, store: Store) -> str:
-    section = settings.service
+    section = settings.section(ServiceSettings)
     host = f"[{section.host}]" if ":" in section.host else section.host
     tokens = len(store.histories())
     empty = f"{store.root} holds no transfers yet; import some, or serve the sample world with --sample. "
@@ -110,24 +121,7 @@ def _message(settings: Settings, store: Store) -> str:
 def _export_options(settings: Settings, sample: Path | None) -> None:
     """Set environment variables for options of the command line. The service's processes load the settings
     themselves."""
-    os.environ["HOLDERLAKE_SERVICE__PROCESSES"] = str(settings.service.processes)
+    os.environ["HOLDERLAKE_SERVICE__PROCESSES"] = str(settings.section(ServiceSettings).processes)
     os.environ.pop(SAMPLE_VARIABLE, None)
     if sample is not None:
         os.environ[SAMPLE_VARIABLE] = str(sample.resolve())
-
-
-def _closing(app: ASGIApp, exit_stack: ExitStack) -> ASGIApp:
-    """Return the app with a wrapper that closes ``exit_stack`` as soon as the app has shut down.
-
-    Later code would not run, because a signal then ends the process.
-    """
-
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_and_close(message: Message) -> None:
-            if message["type"] == "lifespan.shutdown.complete":
-                exit_stack.close()
-            await send(message)
-
-        await app(scope, receive, send_and_close if scope["type"] == "lifespan" else send)
-
-    return closing

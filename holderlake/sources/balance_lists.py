@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -24,11 +24,10 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Key
 from holderlake.sources.files import columns
 from holderlake.sources.files.layouts import DECIMALS
-from holderlake.sources.files.mapping import ColumnMap, check_columns, parse_map
+from holderlake.sources.files.mapping import ColumnMap, check_columns, mapped, parse_map, refuse_several_tokens
 from holderlake.sources.files.values import without_separators
 from holderlake.sources.formats import FORMATS_TABLE, STANDARDS
 from holderlake.sources.notices import are_rounded
-from holderlake.sources.problems import bad_source
 from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows
 
 _NAMES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["balances"]
@@ -144,14 +143,14 @@ def balance_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
 
 def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
     """Return the file's column for each of our columns that the file has."""
-    mapped, constants = options.column_map.columns, options.column_map.constants
+    named, constants = options.column_map.columns, options.column_map.constants
     check_columns(raw, options.column_map)
-    theirs = dict(mapped)
+    theirs = dict(named)
     for ours, synonyms in _NAMES.items():
         if ours in theirs or ours in constants:
             continue
         candidates = _candidates(raw, synonyms if ours in synonyms else (ours, *synonyms))
-        candidates = [name for name in candidates if name not in mapped.values()]
+        candidates = [name for name in candidates if name not in named.values()]
         if candidates:
             chain = options.chain
             usable = (name for name in candidates if ours != "address" or _starts_with_address(raw, name, chain))
@@ -198,10 +197,10 @@ def _renamed(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) 
             remedy = _remedy(raw, ours, hint, theirs, options)
             raise raw.bad(f"there is no column {ours}; {remedy}. The file has {listed(raw.columns)}")
     if "token_address" in theirs and "token_address" in constants:
-        _refuse_several_tokens(raw, theirs["token_address"])
-    arrays = {ours: raw.table.column(name) for ours, name in theirs.items()}
-    table = pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
-    return replace(raw, table=table, theirs=theirs)
+        refuse_several_tokens(raw, [theirs["token_address"]])
+    named_columns = {ours: name for ours, name in theirs.items() if ours not in constants}
+    renamed = mapped(raw, ColumnMap(named_columns, constants))
+    return renamed.over(renamed.table.select([*named_columns, *constants]))
 
 
 def _remedy(raw: RawTable, ours: str, hint: str, theirs: Mapping[str, str], options: BalanceOptions) -> str:
@@ -217,16 +216,6 @@ def _remedy(raw: RawTable, ours: str, hint: str, theirs: Mapping[str, str], opti
         names = [name for name in free if is_any_address(_first_text(raw, name))]
     kind = "numbers" if ours == "balance" else "addresses"
     return f"set it with {hint}" + (f" ({kind} are in {', '.join(names[:_MOST_NAMED])})" if names else "")
-
-
-def _refuse_several_tokens(raw: RawTable, column: str) -> None:
-    """Raise ``BadSource`` if the file's own column names more than one token. All would count as the token given."""
-    tokens = raw.table.column(column).unique().drop_null().to_pylist()
-    if len(tokens) > 1:
-        raise raw.bad(
-            f"--token names one token, but column {column} has {len(tokens):,} ({tokens[0]}, {tokens[1]}, …); leave "
-            "--token out, or remove the rows of the other tokens"
-        )
 
 
 def _account_column(raw: RawTable, theirs: Mapping[str, str]) -> str | None:
@@ -262,9 +251,7 @@ def _refuse_bad_rows(raw: RawTable) -> None:
     """Raise ``BadSource`` with the first invalid value and the number of bad rows, if there are any."""
     rejected = rejected_rows(raw)
     if rejected is not None:
-        first_row = rejected.rows[0]
-        count = f"{len(rejected.rows):,} of {rejected.of_rows:,} rows cannot be read, so nothing was imported"
-        raise bad_source(raw.path, f"{first_row.reason} ({count})", column=first_row.column, row=first_row.number)
+        raise rejected.error("so nothing was imported")
 
 
 def _balances(raw: RawTable, token_ids: pa.Array, thousands: str | None) -> pa.Array:

@@ -6,18 +6,16 @@ from dagster import AssetSelection, Definitions, define_asset_job
 
 from holderlake.pipelines.parts import Application
 from holderlake.sources.nodes.asset import TRANSFERS, transfers_asset
+from holderlake.sources.settings import SourceSettings
 
 
 def definitions(application: Application) -> Definitions:
     """Return the definitions; none for a component, or without nodes."""
-    if application.name is not None or not application.settings.node_chains:
+    if application.name is not None or not application.settings.section(SourceSettings).node_chains:
         return Definitions()
     transfers_job = define_asset_job(
         TRANSFERS,
         selection=AssetSelection.assets(TRANSFERS),
         description="Imports one day of a chain's transfers from its nodes.",
     )
-    return Definitions(
-        assets=[transfers_asset()],
-        jobs=[transfers_job],
-    )
+    return Definitions(assets=[transfers_asset()], jobs=[transfers_job])

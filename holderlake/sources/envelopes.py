@@ -23,14 +23,17 @@ _LONGEST_TOTAL: Final = 10
 _DEEPEST: Final = 6
 _FEWEST_KEYS: Final = 2
 """An object with fewer addresses as keys is no list of rows."""
+OF_TOKEN: Final = frozenset({"symbol", "decimals"})
+"""Keys by which an object is a token."""
 
 
 def is_by_address(document: Mapping[str, Any]) -> bool:
-    """Return whether an object is a list of rows whose keys are addresses, for example of holders.
+    """Return whether an object is a list of rows whose keys are addresses, for example of holders, or a map of tokens.
 
     A value with a list of objects shows that the key's rows are in that list.
     """
-    return (
+    are_tokens = all(isinstance(value, dict) and OF_TOKEN.issubset(value) for value in document.values())
+    return (bool(document) and are_tokens) or (
         len(document) >= _FEWEST_KEYS
         and all(map(is_any_address, document))
         and not any(count for value in document.values() if isinstance(value, dict) for _, count in lists_in(value))

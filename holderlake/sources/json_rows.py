@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -24,16 +25,17 @@ import pyarrow as pa
 from holderlake.core.contract.chains.addresses import is_any_address, shown
 from holderlake.core.contract.text import printable
 from holderlake.engine.errors import BadSource
-from holderlake.sources.envelopes import LISTS, WRAPPERS, Pages, error_in, is_by_address, is_page, lists_in
+from holderlake.sources.envelopes import LISTS, OF_TOKEN, WRAPPERS, Pages, error_in, is_by_address, is_page, lists_in
 from holderlake.sources.problems import bad_source
 
 _NUMBER_KEYS: Final = frozenset({"$numberLong", "$numberInt", "$numberDecimal", "$bigint"})
 TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
+REPEATED: Final = "repeated"
 _BATCH: Final = 1 << 14
 _PIECE: Final = 1 << 20
 _LONGEST_WORD: Final = 16
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
-_BROKEN: Final = object()
+_NO_OBJECT: Final = "not a complete JSON object; write one object on each line"
 
 
 def read_json(path: Path, stream: TextIO, rows_at: str | None = None, pages: Pages | None = None) -> pa.Table:
@@ -116,10 +118,9 @@ def _documents(path: Path, stream: TextIO) -> Iterator[_Document]:
     texts = _lines(head, stream)
     lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
     line, first_line = next(lines, (1, ""))
-    value = _loaded(first_line)
-    if isinstance(value, RepeatedKey):
-        raise bad_source(path, f"{value}; remove the repetition", line=line)
-    if value is _BROKEN:
+    try:
+        value = _decoded(path, first_line, line)
+    except (ValueError, RecursionError):
         yield _Document(path, _whole_document(path, line, first_line + "".join(texts)), is_alone=True)
         return
     following = next(lines, None)
@@ -198,32 +199,29 @@ def _lines(head: str, stream: TextIO) -> Iterator[str]:
 
 
 def _line(path: Path, line: int, text: str) -> Any:
-    document = _loaded(text)
-    if isinstance(document, RepeatedKey):
-        raise bad_source(path, f"{document}; remove the repetition", line=line)
-    if document is _BROKEN:
-        raise bad_source(path, "not a complete JSON object; write one object on each line", line=line)
-    return document
+    try:
+        return _decoded(path, text, line)
+    except (ValueError, RecursionError):
+        raise bad_source(path, _NO_OBJECT, line=line) from None
 
 
 def _whole_document(path: Path, line: int, text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return _decoded(path, text)
     except RecursionError:
         raise bad_source(path, TOO_DEEP) from None
-    except RepeatedKey as error:
-        raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:
         if "\n{" in text.strip():
-            raise bad_source(path, "not a complete JSON object; write one object on each line", line=line) from None
+            raise bad_source(path, _NO_OBJECT, line=line) from None
         raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from None
 
 
-def _loaded(text: str) -> Any:
+def _decoded(path: Path, text: str, line: int | None = None) -> Any:
+    """Return the value of a text. Raises ``BadSource`` for a repeated key, ``ValueError`` or ``RecursionError``."""
     try:
         return _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        return error if isinstance(error, RepeatedKey) else _BROKEN
+    except RepeatedKey as error:
+        raise bad_source(path, f"{error}; remove the repetition", line=line) from None
 
 
 class RepeatedKey(ValueError):
@@ -231,11 +229,18 @@ class RepeatedKey(ValueError):
 
 
 def unambiguous_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dictionary, as ``object_pairs_hook``. Raises ``RepeatedKey``."""
+    """Return a JSON object as a dictionary, as ``object_pairs_hook``. Raises ``RepeatedKey``.
+
+    A token that a contract map has twice gets a sentence about it under ``REPEATED``, because real maps have such ones.
+    """
     result = dict(pairs)
-    if len(result) < len(pairs):
+    if len(result) == len(pairs):
+        return result
+    names = Counter(name for name, _ in pairs)
+    repeated = [name for name, count in names.items() if count > 1]
+    if not all(isinstance(result[name], dict) and OF_TOKEN.issubset(result[name]) for name in repeated):
         raise RepeatedKey(repetition(pairs))
-    return result
+    return result | {name: result[name] | {REPEATED: repetition([(name, None)] * 2)} for name in repeated}
 
 
 def repetition(pairs: list[tuple[str, Any]]) -> str:

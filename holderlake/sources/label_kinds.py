@@ -84,34 +84,11 @@ EXCHANGES: Final = _owners(*_TABLE["exchanges"])
 VENUES: Final = _owners(*_TABLE["venues"])
 """Decentralised exchanges, by spelling."""
 
-_BRAND_SUFFIX: Final = re.compile(
-    r"(?:\s+(?:us|prime|hot|cold|warm|old|deposit|withdrawal|reserves?|wallets?|exchange|funder|address|migration"
-    r"|v?\d+))+$"
-)
-_NO_CUSTODY: Final = re.compile(
-    r"\b(?:tokens?|stablecoin|deployer|nft|cdcnft|dex|charity|pool|depositor|validators?|staking|treasury|team"
-    r"|founding|founders?|investors?|sale|proceeds|airdrop|vesting|merchant|commerce|blacklister|company|utility"
-    r"|hacker|exploiter|grants?|games?|bridge|router|fees?|operator|initiative|whitehat|mining|usd|month unlock)\b"
-    r"|:\s*\w+ deposit\b",
-    re.IGNORECASE,
-)
-_NO_VENUE: Final = re.compile(
-    r"\b(?:tokens?$|stablecoin|shareholder|vest(?:ing|er)|treasury|team|advisors|multi ?sig|dao|fund|funds|grants?"
-    r"|donate|governance|airdrop|distributor|fee recipient|merchant|staking|guardian|timelock|allowlist|ecosystem"
-    r"|ido|presale|sale)\b",
-    re.IGNORECASE,
-)
-_WALLET_WORDS: Final = re.compile(
-    r"\b(?:deployer|owner|minter|wallet|donate|donation|recipient|relayer|bundler|shareholder|depositor|operator"
-    r"|miner|builder|hacker|exploiter|exsender|founders?|old address|merchant|gitcoin grants|token sale|presale"
-    r"|bonder|eoa|pauser|phishing\w*|deposit funder|noncirculating supply)\b",
-    re.IGNORECASE,
-)
-_CONTRACT_WORDS: Final = re.compile(
-    r"\b(?:token(?: v?\d+)?$|stablecoin|contract|router|factory|vault|proxy|converter|gauge|synth|multi ?sig"
-    r"|timelock|vesting|registry|implementation|price feed|aggregator|liquidity pool|staking pool|swap pool"
-    r"|bridge|paymaster|multicall|burn address|zero address|dead address)\b|^null(?: address)?:",
-    re.IGNORECASE,
-)
+_WORDS: Final = {name: f"(?:{'|'.join(words)})" for name, words in _TABLE["words"].items()}
+_BRAND_SUFFIX: Final = re.compile(rf"(?:\s+{_WORDS['brand_suffix']})+$")
+_NO_CUSTODY: Final = re.compile(rf"\b{_WORDS['no_custody']}\b|:\s*\w+ deposit\b", re.IGNORECASE)
+_NO_VENUE: Final = re.compile(rf"\b{_WORDS['no_venue']}\b", re.IGNORECASE)
+_WALLET_WORDS: Final = re.compile(rf"\b{_WORDS['wallet']}\b", re.IGNORECASE)
+_CONTRACT_WORDS: Final = re.compile(rf"\b{_WORDS['contract']}\b|^null(?: address)?:", re.IGNORECASE)
 _WALLET_TAGS: Final = frozenset(_TABLE["wallet_tags"])
 _CONTRACT_TAGS: Final = frozenset(_TABLE["contract_tags"])

@@ -15,11 +15,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from holderlake.core.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, is_chain_id
 from holderlake.core.contract.chains.addresses import parse_address, parse_unplaced_address
@@ -30,7 +30,7 @@ from holderlake.sources.envelopes import error_in
 from holderlake.sources.json_rows import TOO_DEEP, RepeatedKey, unambiguous_object
 from holderlake.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import listed, read_text
+from holderlake.sources.raw_rows import listed, read_raw, read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40
@@ -47,15 +47,19 @@ _EXPLORERS: Final = [
 ]
 """Pairs of a block explorer's name, which is a part of the names of its files, and its chain."""
 _NETWORKS: Final = {
-    **{"ETH": "eth", "BEP20": "bsc", "MATIC": "polygon", "AVAX": "avalanche", "TRX": "tron", "SOL": "solana"},
+    "ETH": "eth",
+    "BEP20": "bsc",
+    "MATIC": "polygon",
+    "AVAX": "avalanche",
+    "TRX": "tron",
+    "SOL": "solana",
 }
+_UNKNOWN: Final = ""
+"""The chain of a row whose chain is unknown."""
 _KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
 _PERIOD_COLUMNS: Final = ("valid_from", "valid_to")
 _OWN_COLUMNS: Final = ("address", "chain", "name", "entity_id", *_KIND_COLUMNS, "precedence", *_PERIOD_COLUMNS)
-_YES_NO: Final = {
-    **dict.fromkeys(("true", "1", "yes"), True),
-    **dict.fromkeys(("false", "0", "no", ""), False),
-}
+_YES_NO: Final = {**dict.fromkeys(("true", "1", "yes"), True), **dict.fromkeys(("false", "0", "no", ""), False)}
 _PRECEDENCE_FORM: Final = re.compile(r"-?[0-9]{1,9}")
 _NO_NAME: Final = re.compile(
     r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE
@@ -82,60 +86,56 @@ class LabelFile:
     skipped: int
 
 
-@dataclass
-class _Entry:
-    """The names, tags and kinds that a file has for one address on one chain."""
+class _Found(NamedTuple):
+    """What a row of a public collection says. ``chain`` is None for all chains.
 
-    names: list[str] = field(default_factory=list)
-    tags: set[str] = field(default_factory=set)
-    kinds: list[Kinds] = field(default_factory=list)
+    ``kinds`` is None if they follow from the names and tags of all rows of the address.
+    """
+
+    address: object
+    chain: str | None
+    name: str = ""
+    tags: Collection[str] = ()
+    kinds: Kinds | None = None
 
 
-@dataclass
-class _Entries:
-    """Entries by address and chain (None means all chains). ``skipped`` is the number of rows without a usable
-    label."""
-
-    by_key: dict[tuple[str, str | None], _Entry] = field(default_factory=dict)
-    skipped: int = 0
-
-    def add(self, address: object, chain: str | None) -> _Entry | None:
-        """Return the entry of an address, which is added if it is missing.
-
-        If the address is invalid on the chain, count it as skipped and return None.
-        """
+def _collected(source: str, precedence: int, rows: Iterable[_Found]) -> LabelFile:
+    """Return one label for each address and chain. Rows without a valid address or a usable label are skipped."""
+    found: dict[tuple[str, str | None], list[_Found]] = {}
+    labels, skipped = [], 0
+    for row in rows:
         try:
-            normal = parse_address(chain or "eth", address) if isinstance(address, str) else ""
+            address = parse_address(row.chain or "eth", row.address) if isinstance(row.address, str) else ""
         except ValueError:
-            normal = ""
-        if not normal:
-            self.skipped += 1
-            return None
-        return self.by_key.setdefault((normal, chain), _Entry())
+            address = ""
+        if address and row.chain != _UNKNOWN:
+            found.setdefault((address, row.chain), []).append(row)
+        else:
+            skipped += 1
+    for (address, chain), of_address in found.items():
+        name = next((row.name for row in of_address if row.name), None)
+        kinds = [row.kinds for row in of_address if row.kinds]
+        kinds = kinds or [kinds_of(name or "", {tag for row in of_address for tag in row.tags})]
+        label = Label(
+            address=address,
+            chain=chain,
+            source=source,
+            name=name,
+            entity_id=next((kind.entity_id for kind in kinds if kind.entity_id), None),
+            is_cex=any(kind.is_cex for kind in kinds),
+            is_dex=any(kind.is_dex for kind in kinds),
+            is_contract=any(kind.is_contract for kind in kinds),
+            precedence=precedence,
+        )
+        if _is_usable(label):
+            labels.append(label)
+        else:
+            skipped += 1
+    return LabelFile(source, labels, skipped)
 
-    def labels(self, source: str, precedence: int) -> Iterator[Label]:
-        for (address, chain), entry in self.by_key.items():
-            name = next(filter(None, entry.names), None)
-            kinds = entry.kinds or [kinds_of(name or "", entry.tags)]
-            label = Label(
-                address=address,
-                chain=chain,
-                source=source,
-                name=name,
-                entity_id=next(filter(None, (kind.entity_id for kind in kinds)), None),
-                is_cex=any(kind.is_cex for kind in kinds),
-                is_dex=any(kind.is_dex for kind in kinds),
-                is_contract=any(kind.is_contract for kind in kinds),
-                precedence=precedence,
-            )
-            if label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract:
-                yield label
-            else:
-                self.skipped += 1
 
-    def file(self, source: str, precedence: int) -> LabelFile:
-        labels = list(self.labels(source, precedence))
-        return LabelFile(source, labels, self.skipped)
+def _is_usable(label: Label) -> bool:
+    return bool(label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract)
 
 
 def read_labels(path: Path) -> LabelFile:
@@ -147,54 +147,48 @@ def read_labels(path: Path) -> LabelFile:
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(path, text)
-    return _read_csv(path, text)
+    rows = _csv_rows(path, text)
+    _, first_row = next(rows, (0, []))
+    header = [name.strip() for name in first_row]
+    for needs, source, precedence, found in _PUBLIC:
+        if needs <= set(header):
+            # unquoted commas in names cause rows with a wrong number of fields
+            whole = (row if len(row) == len(header) else [""] * len(header) for _, row in rows)
+            named = (dict(zip(header, map(str.strip, row), strict=True)) for row in whole)
+            return _collected(source, precedence, map(found, named))
+    if not {"address", "name"} <= set(header):
+        raise _unknown(path, f"columns {listed(header)}")
+    return _own_labels(path, header, rows)
 
 
 def _read_json(path: Path, text: str) -> LabelFile:
     try:
         content = json.loads(text, object_pairs_hook=unambiguous_object)
-    except RepeatedKey as error:
-        raise bad_source(path, f"{error}; remove the repetition") from None
     except RecursionError:
         raise bad_source(path, TOO_DEEP) from None
+    except RepeatedKey as error:
+        raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError:
-        return _edinburgh(_json_lines(path, text))
+        content = [{}]  # one object on each line
+    values = content.values() if isinstance(content, dict) else ()
     if isinstance(content, dict) and (answer_error := error_in(content, is_alone=True)):
         raise bad_source(path, f"an API's error instead of labels: {answer_error}; fetch it again")
-    if isinstance(content, dict) and {"name", "address"} <= content.keys():
-        return _edinburgh([content])
-    if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):
-        return _hand_names(path, content)
-    if isinstance(content, dict) and all(isinstance(value, dict) and "labels" in value for value in content.values()):
-        return _explorer(path, content)
+    if isinstance(content, list) or {"name", "address"} <= content.keys():
+        raw = read_raw(path)
+        if raw.columns and "address" in raw.columns:
+            return _collected("edinburgh", EDINBURGH, map(_edinburgh, raw.table.to_pylist()))
+    if isinstance(content, dict) and all(isinstance(value, str) for value in values):
+        names = ((address, name.strip()) for address, name in content.items() if not address.startswith("_"))
+        return _collected(_hand_source(path), HAND, (_Found(address, None, name) for address, name in names))
+    if isinstance(content, dict) and all(isinstance(value, dict) and "labels" in value for value in values):
+        source = path.name.split(".")[0].removesuffix("_accounts")
+        chain = next((chain for name, chain in _EXPLORERS if name in source.lower()), None)
+        rows = (
+            _Found(address, chain, str(value.get("name") or "").strip(), [str(tag) for tag in value["labels"]])
+            for address, value in content.items()
+        )
+        return _collected(source, EXPLORER, rows)
     raise _unknown(path, "JSON of another shape")
-
-
-def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, object_pairs_hook=unambiguous_object)
-        except RepeatedKey as error:
-            raise bad_source(path, f"{error}; remove the repetition", row=number) from None
-        except (ValueError, RecursionError) as error:
-            raise bad_source(
-                path, f"not JSON ({error}); the file may be incomplete: fetch the file again", row=number
-            ) from error
-        if not isinstance(row, dict) or "address" not in row:
-            raise bad_source(path, "not a JSON object with the key address; write one such object per line", row=number)
-        yield row
-
-
-def _read_csv(path: Path, text: str) -> LabelFile:
-    rows = _csv_rows(path, text)
-    _, first_row = next(rows, (0, []))
-    header = [name.strip() for name in first_row]
-    for needs, read in _CSV_LAYOUTS:
-        if needs <= set(header):
-            return read(path, header, rows)
-    raise _unknown(path, f"columns {listed(header)}")
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
@@ -209,95 +203,39 @@ def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
         raise bad_source(path, f"not a complete CSV ({error}); fetch the file again", line=line) from error
 
 
-def _dicts(header: list[str], rows: Iterable[_CsvRow], entries: _Entries) -> Iterator[dict[str, str]]:
-    """Yield rows as values by column name. A row with a wrong number of fields is skipped and counted in ``entries``.
-
-    Unquoted commas in names cause such rows in public collections.
-    """
-    for _, row in rows:
-        if len(row) == len(header):
-            yield dict(zip(header, (value.strip() for value in row), strict=True))
-        else:
-            entries.skipped += 1
+def _eth_labels(row: Mapping[str, str]) -> _Found:
+    text = row["chain_id"]
+    chain = CHAIN_BY_EVM_ID.get(int(text)) if text.isdecimal() else text if text in KNOWN_CHAINS else None
+    return _Found(row["address"], chain or _UNKNOWN, row["name"], [row["label"]])
 
 
-def _eth_labels(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
-    entries = _Entries()
-    for row in _dicts(header, rows, entries):
-        chain = _chain_of_id(row["chain_id"])
-        entry = entries.add(row["address"] if chain else None, chain)
-        if entry is not None:
-            entry.names.append(row["name"])
-            entry.tags.add(row["label"])
-    return entries.file("eth-labels", ETH_LABELS)
+def _graphsense(row: Mapping[str, str]) -> _Found:
+    """Return a tag of GraphSense. ``actor`` is the owner of the address, ``category`` the kind of owner, and ``pack``
+    the file of tags. If the name is that of an exchange's token or deployer, the address is no exchange."""
+    name, category, actor = row["label"], row["category"], row["actor"]
+    kinds, is_token = kinds_of(name), bool(_TICKER.search(name))
+    is_venue = category == "defi_dex"
+    is_dex = not is_token and (kinds.is_dex or is_venue)
+    is_exchange = kinds.is_cex or (category == "exchange" and keeps_custody(name))
+    is_contract = kinds.is_contract or is_token or is_venue or row.get("pack") == "defi-protocols-csh.yaml"
+    entity_id = entity_of(actor) if actor else kinds.entity_id
+    kinds = Kinds(is_exchange and not (is_dex or is_token), is_dex, is_contract, entity_id)
+    return _Found(row["address"], _NETWORKS.get(row["network"], _UNKNOWN), name, (), kinds)
 
 
-def _chain_of_id(text: str) -> str | None:
-    return CHAIN_BY_EVM_ID.get(int(text)) if text.isdecimal() else (text if text in KNOWN_CHAINS else None)
-
-
-def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
-    entries = _Entries()
-    for row in _dicts(header, rows, entries):
-        chain = _NETWORKS.get(row["network"])
-        entry = entries.add(row["address"] if chain else None, chain)
-        if entry is not None:
-            entry.names.append(row["label"])
-            entry.kinds.append(_tag_kinds(row["label"], row["category"], row["actor"], row.get("pack", "")))
-    return entries.file("graphsense", GRAPHSENSE)
-
-
-def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
-    """Return the kinds that a tag of GraphSense gives to an address.
-
-    ``actor`` is the owner of the address, ``category`` the kind of owner, and ``pack`` the file of tags. If the name is
-    that of an exchange's token or deployer, the address is no exchange.
-    """
+def _edinburgh(row: Mapping[str, str | None]) -> _Found:
+    # some names are a file name or an error page, which the collector read instead of a name
+    name = "" if _NO_NAME.search(row.get("name") or "") else row.get("extra_info") or row.get("name") or ""
     kinds = kinds_of(name)
-    is_token = bool(_TICKER.search(name))
-    is_dex = not is_token and (kinds.is_dex or category == "defi_dex")
-    return Kinds(
-        is_cex=not (is_dex or is_token) and (kinds.is_cex or (category == "exchange" and keeps_custody(name))),
-        is_dex=is_dex,
-        is_contract=kinds.is_contract or is_token or category == "defi_dex" or pack == "defi-protocols-csh.yaml",
-        entity_id=entity_of(actor) if actor else kinds.entity_id,
-    )
+    is_contract = {None: kinds.is_contract, "True": True}.get(row.get("is_contract"), False)
+    return _Found(row["address"], "eth", name, (), replace(kinds, is_contract=is_contract))
 
 
-def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
-    entries = _Entries()
-    for row in rows:
-        entry = entries.add(row["address"], "eth")
-        if entry is not None:
-            # some names are a file name or an error page, which the collector read instead of a name
-            name = "" if _NO_NAME.search(str(row.get("name"))) else str(row.get("extra_info") or row.get("name") or "")
-            kinds = kinds_of(name)
-            is_contract = bool(row.get("is_contract", kinds.is_contract))
-            entry.names.append(name)
-            entry.kinds.append(replace(kinds, is_contract=is_contract))
-    return entries.file("edinburgh", EDINBURGH)
-
-
-def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
-    """Return the labels in an export of a block explorer. The chain is part of the file's name."""
-    source = path.name.split(".")[0].removesuffix("_accounts")
-    chain = next((chain for name, chain in _EXPLORERS if name in source.lower()), None)
-    entries = _Entries()
-    for address, value in content.items():
-        entry = entries.add(address, chain)
-        if entry is not None:
-            entry.names.append(str(value.get("name") or "").strip())
-            entry.tags.update(map(str, value["labels"]))
-    return entries.file(source, EXPLORER)
-
-
-def _hand_names(path: Path, content: dict[str, str]) -> LabelFile:
-    entries = _Entries()
-    for address, name in content.items():
-        entry = None if address.startswith("_") else entries.add(address, None)
-        if entry is not None:
-            entry.names.append(name.strip())
-    return entries.file(_hand_source(path), HAND)
+_PUBLIC: Final[tuple[tuple[frozenset[str], str, int, Callable[[Mapping[str, str]], _Found]], ...]] = (
+    (frozenset({"chain_id", "address", "label", "name"}), "eth-labels", ETH_LABELS, _eth_labels),
+    (frozenset({"network", "address", "label", "category", "actor"}), "graphsense", GRAPHSENSE, _graphsense),
+)
+"""The public collections in CSV: the columns by which they are recognised, source, precedence and reader of a row."""
 
 
 def _own_labels(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
@@ -361,7 +299,7 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
     )
     if label.valid_to is not None and label.valid_to < (label.valid_from or 0):
         raise _BadField("valid_to", "the period ends before it begins; correct valid_from or valid_to")
-    if not (label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract):
+    if not _is_usable(label):
         raise _BadField("name", "the row has neither a name nor a kind; add a name or remove the row")
     return label
 
@@ -415,10 +353,3 @@ def _unknown(path: Path, layout: str) -> BadSource:
         "CSV; explorer JSON (address to name and labels); JSON of address to name; JSON lines with address, name, "
         "is_contract",
     )
-
-
-_CSV_LAYOUTS: Final[tuple[tuple[frozenset[str], Callable[[Path, list[str], Iterable[_CsvRow]], LabelFile]], ...]] = (
-    (frozenset({"chain_id", "address", "label", "name"}), _eth_labels),
-    (frozenset({"network", "address", "label", "category", "actor"}), _graphsense),
-    (frozenset({"address", "name"}), _own_labels),
-)

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.engine.errors import BadSource
+
+_NOT_IMPORTED: Final = "so the file was not imported; --rejected FILE writes them to a file and imports the rest"
 
 
 def bad_source(path: Path, reason: str, **places: str | int | None) -> BadSource:
@@ -75,15 +77,12 @@ class Rejected:
     rows: tuple[RejectedRow, ...]
     of_rows: int
 
-    def error(self) -> BadSource:
+    def error(self, effect: str = _NOT_IMPORTED) -> BadSource:
         """Return the error for a file that is not imported. It has the first invalid row, and the number of invalid
         rows."""
         first_row = self.rows[0]
-        count = f"{len(self.rows):,} of {self.of_rows:,} rows cannot be read, so the file was not imported"
-        remedy = "--rejected FILE writes them to a file and imports the rest"
-        return bad_source(
-            self.path, f"{first_row.reason} ({count}; {remedy})", column=first_row.column, row=first_row.number
-        )
+        count = f"{len(self.rows):,} of {self.of_rows:,} rows cannot be read, {effect}"
+        return bad_source(self.path, f"{first_row.reason} ({count})", column=first_row.column, row=first_row.number)
 
     def lines(self) -> Iterator[str]:
         """Yield a line of JSON for each invalid row: its values, and its file, row, column and reason."""

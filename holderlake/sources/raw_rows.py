@@ -128,14 +128,6 @@ def read_text(path: Path) -> str:
         return text.decode("utf-8-sig")
 
 
-def first_text(path: Path) -> tuple[str, bool]:
-    """Return the first MiB of the decompressed file as text, and True if that is all. Raises as ``read_text``."""
-    _magic(path)
-    with _readable(path, "text file"), _open_bytes(path) as stream:
-        text = stream.read(1 << 20)
-        return text.decode("utf-8-sig", "ignore"), not stream.read(1)
-
-
 def _magic(path: Path) -> bytes:
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):

@@ -1,25 +1,58 @@
-"""The sample world: its tokens as a watchlist, its rules, and its store in the home folder."""
+"""The built-in sample world: two years of invented transfers on four chains, its rules, and its store in the home.
+
+The files in ``world`` are made by ``benchmarks.sample_world``. All is invented, except the chains and their native
+tokens.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import random
 import shutil
 import uuid
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holderlake.core.settings import AddressSet, Settings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from holderlake.core.contract.rules import Rules
-    from holderlake.sources.sample.world import World
+    from holderlake.engine.records import Label, TokenInfo
+
+_FOLDER: Final = Path(__file__).parent / "world"
+TRANSACTIONS: Final = _FOLDER / "transfers.parquet"
+FACTS: Final = _FOLDER / "world.json"
+_BASE58: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_LETTERS: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(256))
+
+
+@dataclass(frozen=True)
+class World:
+    """The content of the sample world. Every token begins with mints, and no balance is ever negative.
+
+    ``transfers`` has the schema ``engine.records.TRANSFERS``. All transfers are from ``start`` to ``end`` (excluded,
+    UTC). ``rules`` has small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` has
+    addresses with interesting relationships, by name.
+    """
+
+    transfers: pa.Table
+    tokens: list[TokenInfo]
+    labels: list[Label]
+    rules: Rules
+    start: datetime
+    end: datetime
+    address_sets: dict[str, list[str]]
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
     """Return settings with the sample world's tokens and address sets, unless the settings have their own."""
-    world = _world()
+    world = sample_world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
         if token.chain == "eth" or not token.is_indexed:  # all chains have similar native and stable tokens
@@ -32,13 +65,13 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 
 def sample_period() -> tuple[datetime, datetime]:
     """Return the first and the last instant of the sample world (UTC, without time zone)."""
-    world = _world()
+    world = sample_world()
     return world.start, world.end
 
 
 def sample_rules() -> Rules:
     """Return the rules of the sample world. Their thresholds fit its small number of addresses."""
-    return _world().rules
+    return sample_world().rules
 
 
 def sample_store(home: Path) -> Path:
@@ -51,7 +84,7 @@ def sample_store(home: Path) -> Path:
     final = home / "sample-world" / f"engine-{world_version()}"
     if final.exists():
         return final
-    world = _world()
+    world = sample_world()
     building = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     with Store(building, world.rules) as store:
         store.add_tokens(world.tokens)
@@ -64,18 +97,44 @@ def sample_store(home: Path) -> Path:
     return final
 
 
-@cache
 def world_version() -> str:
-    """Return a digest of the sample world. It changes when the code that makes the world changes."""
-    world = _world()
-    rows = zip(*(column.to_pylist() for column in world.transfers.columns), strict=True)
-    text = repr((world.tokens, world.labels, world.rules.model_dump(), list(rows)))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    """Return a digest of the sample world. It changes when the world changes."""
+    version: str = json.loads(FACTS.read_text(encoding="utf-8"))["version"]
+    return version
 
 
 @cache
-def _world() -> World:
-    """Return the sample world. It is made once in a process, because that takes a second or two."""
-    from holderlake.sources.sample.world import sample_world  # few commands need it
+def sample_world() -> World:
+    """Return the sample world. It is read once in a process."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    return sample_world()
+    from holderlake.core.contract.rules import Rules
+    from holderlake.engine.records import TRANSFERS, Label, TokenInfo
+
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    rows = pq.read_table(TRANSACTIONS)
+    numbers = rows["transaction"].to_pylist()
+    hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
+    rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
+    return World(
+        rows.select(TRANSFERS.names).cast(TRANSFERS),
+        [TokenInfo(**fields) for fields in facts["tokens"]],
+        [Label(**{"chain": None, **fields}) for fields in facts["labels"]],
+        Rules(**facts["rules"]),
+        datetime.fromisoformat(facts["start"]),
+        datetime.fromisoformat(facts["end"]),
+        facts["address_sets"],
+    )
+
+
+def _hashes(chains: dict[int, str]) -> list[str]:
+    """Return invented hashes of the transactions, by number. ``chains`` has the chain of each one."""
+    seed = int.from_bytes(hashlib.sha256(b"book").digest(), "big")
+    bits = random.Random(seed).getrandbits  # noqa: S311 - invented data, no secrets
+    return [
+        bits(8 * 88).to_bytes(88, "big").translate(_LETTERS).decode()
+        if chains[number] == "solana"
+        else f"0x{bits(4 * 64):064x}"
+        for number in range(len(chains))
+    ]

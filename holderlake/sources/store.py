@@ -13,7 +13,9 @@ from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
-from holderlake.core.warehouse.transfers import LABELS, StoredTransfers
+from holderlake.engine.catalog.labels import addresses_with_periods, labelled_addresses
+from holderlake.engine.settings import EngineSettings, store_folder
+from holderlake.engine.warehouse_files import LABELS, StoredTransfers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,26 +26,28 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-"""The memory in bytes that writing balances should use."""
-
 Say = Callable[[str], None]
 """A function that shows a message."""
 
 
 def engine_rules(settings: Settings) -> Rules:
     """Return the engine's rules: the thresholds of the settings, and defaults for the others."""
-    return Rules(**dict(settings.engine.thresholds))
+    return Rules(**dict(settings.section(EngineSettings).thresholds))
 
 
 def own_store_id(settings: Settings) -> str:
     """Return the provider id of the user's own store. The lake and the archive record it with the data."""
-    return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
+    return (
+        "own store"
+        if settings.section(EngineSettings).store is None
+        else f"own store {store_folder(settings).resolve()}"
+    )
 
 
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
     """Open the user's own store, to which imports write, with the rules and indexed tokens of the settings."""
-    root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
-    return open_store(root, rules, limit, settings.engine.index_keys, say)
+    root, rules, limit = store_folder(settings), engine_rules(settings), settings.section(EngineSettings).memory_limit
+    return open_store(root, rules, limit, settings.section(EngineSettings).index_keys, say)
 
 
 def name_address(workspace: Workspace, address: str, name: str) -> None:
@@ -128,11 +132,11 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:
-    """Return the tables tokens, labels and changes of a store, in the schemas of ``warehouse.transfers``."""
+    """Return the tables tokens, labels and changes of a store, in the schemas of ``engine.warehouse_files``."""
     import pyarrow as pa
 
-    from holderlake.core.warehouse.transfers import CHANGES, TOKENS
     from holderlake.engine.store.store import Store
+    from holderlake.engine.warehouse_files import CHANGES, TOKENS
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}
@@ -162,9 +166,9 @@ def _tables(root: Path) -> dict[str, pa.Table]:
 
 def _labels(store: Store) -> list[dict[str, Any]]:
     """Return the rows of ``labels``: one for each time in which an address has one label on a chain."""
-    with_periods, starts = store.addresses_with_periods(), store.period_starts()
+    with_periods, starts = store.read(addresses_with_periods), store.period_starts()
     rows: list[dict[str, Any]] = []
-    for chain, addresses in store.labelled_addresses().items():
+    for chain, addresses in store.read(labelled_addresses).items():
         changing = [address for address in addresses if address in with_periods]
         of_address: dict[str, list[dict[str, Any]]] = {}
         for start in [0, *starts]:

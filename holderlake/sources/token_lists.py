@@ -1,39 +1,27 @@
-"""Read names, symbols and decimals of tokens from token lists, in the format that wallets publish."""
+"""Read names, symbols and decimals of tokens from token lists, in the formats that wallets publish, and from tables."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from holderlake.core.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, chain_named
 from holderlake.core.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
-from holderlake.sources.envelopes import Pages, error_in
-from holderlake.sources.files.values import whole_count
-from holderlake.sources.json_rows import repetition
+from holderlake.sources.files.values import MAX_DECIMALS, whole_count
+from holderlake.sources.formats import FORMATS_TABLE, folded_name, spellings
+from holderlake.sources.json_rows import REPEATED
 from holderlake.sources.problems import bad_source
-from holderlake.sources.raw_rows import first_text, read_text
+from holderlake.sources.raw_rows import RawTable, listed, read_raw
 
 _SOLANA_MAINNET: Final = 101
-_ADDRESSES: Final = ("address", "contract_address", "contractAddress")
-_OF_ROWS: Final = frozenset(
-    {"from", "to", "fromaddress", "toaddress", "sender", "receiver", "value", "amount", "balance", "holder", "owner"}
-)
-"""Names, without underscores, of the columns of transfers and balances."""
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
-_MAX_DECIMALS: Final = 255
-_BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
-"""Pattern of the beginning of a token list or a contract map. It shows that a file with incomplete JSON was one of
-these."""
-
-
-_HAS_TOKENS: Final = re.compile(r'"tokens"\s*:\s*\[')
+_NAMES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["tokens"]
+_OF_ROWS: Final = frozenset(FORMATS_TABLE["names"]["no_tokens"]["columns"])
+_FLAGS: Final = {None: False, "": False, "false": False, "true": True}
 
 
 @dataclass(frozen=True)
@@ -48,177 +36,94 @@ class TokenList:
     notices: list[str]
 
 
-_REPEATED: Final = object()
-
-
-def read_tokens(path: Path) -> TokenList:
-    """Return the tokens of a token list or of a contract map.
-
-    A token list has ``tokens`` with ``chainId``, or is the list of these tokens, or one token. A contract map has
-    tokens by address, on Ethereum. Numbers may be texts, decimal or hexadecimal, and a chain may be given by its name.
-    An address in the form of TRON is of TRON, because lists for it have the chain id of Ethereum. A token with
-    ``is_indexed: true``, in itself or in its ``extensions``, is marked as indexed. Tokens of unknown chains, such as
-    test networks, are left out silently. If a token is repeated, the first entry counts. Raises ``BadSource`` for
-    another layout, and if no token of the file can be read.
-    """
-    text = read_text(path)
-    try:
-        content = json.loads(text, object_pairs_hook=_with_repeated)
-    except (ValueError, RecursionError) as error:
-        raise bad_source(path, f"not complete JSON ({error}); correct the file, or fetch it again") from error
-    if isinstance(content, dict) and _REPEATED in content:
-        raise bad_source(path, f"{content[_REPEATED]}; remove the repetition")
-    pages = Pages()
-    if isinstance(content, dict):
-        if answer_error := error_in(content, is_alone=True):
-            raise bad_source(path, f"an API's error instead of tokens: {answer_error}; fetch it again")
-        if isinstance(content.get("tokens"), list):
-            pages.add(content, ("tokens",), len(content["tokens"]))
-    tokens: dict[tuple[str, str], TokenInfo] = {}
-    left_out: list[BadSource] = []
-    for number, entry in enumerate(_entries(path, content), start=1):
-        try:
-            token = _token(path, number, entry)
-        except BadSource as error:
-            left_out.append(error)
-            continue
-        if token is not None:
-            tokens.setdefault((token.chain, token.address), token)
-    if left_out and not tokens:
-        raise left_out[0]
-    return TokenList(list(tokens.values()), list(map(str, left_out)), list(pages.notices(path.name)))
-
-
-def _with_repeated(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """Return a JSON object as a dictionary. One with a repeated key has a sentence about it under ``_REPEATED``.
-
-    If the repeated keys are tokens of a contract map, these tokens have the sentence.
-    """
-    result: dict[Any, Any] = dict(pairs)
-    if len(result) == len(pairs):
-        return result
-    names = Counter(name for name, _ in pairs)
-    repeated = {name: result[name] for name, count in names.items() if count > 1}
-    if not all(map(_is_contract_map, repeated.values())):
-        return result | {_REPEATED: repetition(pairs)}
-    return result | {name: token | {_REPEATED: repetition([(name, token)] * 2)} for name, token in repeated.items()}
-
-
-def is_token_list(path: Path) -> bool:
-    """Return whether a JSON file (compressed or not) is a token list or a contract map."""
-    if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
-        return False
-    text, is_whole = first_text(path)
-    text = text.lstrip()
-    if not text.startswith("{"):
-        return text.startswith("[") and _is_listed_token(text)
-    if not is_whole:
-        return _BEGINS_AS_LIST.match(text) is not None or _HAS_TOKENS.search(text) is not None
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return _BEGINS_AS_LIST.match(text) is not None
-    if not isinstance(content, dict) or not content:
-        return False
-    is_list = isinstance(content.get("tokens"), list)
-    return is_list or all(map(_is_contract_map, content.values())) or _is_listed_token(text)
-
-
-def _is_listed_token(text: str) -> bool:
-    """Return whether the first element of a JSON array is a token and no transfer or balance."""
-    try:
-        first_element, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-    except (ValueError, RecursionError):
-        return False
-    names = {name.lower().replace("_", "") for name in first_element}
+def is_token_list(raw: RawTable) -> bool:
+    """Return whether the rows of a file are tokens and no transfers or balances, by the names of the columns."""
+    names = set(map(folded_name, raw.columns))
     return {"symbol", "decimals"} <= names and names.isdisjoint(_OF_ROWS)
 
 
-def _entries(path: Path, content: Any) -> list[Any]:
-    if isinstance(content, dict) and isinstance(content.get("tokens"), list):
-        return list(content["tokens"])
-    if isinstance(content, list) and content:
-        return content
-    if isinstance(content, dict) and content and all(_is_contract_map(value) for value in content.values()):
-        return [
-            token if _first(token, *_ADDRESSES) else {"chainId": 1, "address": key, **token, "logoURI": None}
-            for key, token in content.items()
-        ]
-    if _is_contract_map(content) and _first(content, *_ADDRESSES):
-        return [content]
-    raise bad_source(
-        path,
-        "unknown layout; use a token list (tokens with chainId, address, name, symbol, decimals) or a map of "
-        "address to name, symbol and decimals",
-    )
+def read_tokens(path: Path) -> TokenList:
+    """Return the tokens of a file as ``tokens_of`` does. Raises ``BadSource`` for a file of another layout, too."""
+    raw = read_raw(path)
+    if not is_token_list(raw):
+        raise raw.bad(
+            "unknown layout; use a token list (tokens with chainId, address, name, symbol, decimals) or a map of "
+            f"address to name, symbol and decimals. The file has {listed(raw.columns)}"
+        )
+    return tokens_of(raw)
 
 
-def _is_contract_map(value: object) -> bool:
-    return isinstance(value, dict) and {"symbol", "decimals"} <= value.keys()
+def tokens_of(raw: RawTable) -> TokenList:
+    """Return the tokens of a token list or of a contract map, which has tokens by address, on Ethereum.
+
+    A chain is a number, decimal or hexadecimal, or a name. An address in the form of TRON is of TRON, because lists for
+    it have the chain id of Ethereum. Tokens of unknown chains, such as test networks, are left out silently. If a token
+    is repeated, the first entry counts. Raises ``BadSource`` if no token can be read.
+    """
+    spelt = spellings(raw.columns)
+    columns = {
+        ours: [spelt[folded_name(name)] for name in names if folded_name(name) in spelt]
+        for ours, names in _NAMES.items()
+    }
+    tokens: dict[tuple[str, str], TokenInfo] = {}
+    left_out: list[BadSource] = []
+    for number, row in enumerate(raw.table.to_pylist(), start=1):
+        values = {ours: next((row[name] for name in names if row[name]), None) for ours, names in columns.items()}
+        try:
+            if row.get(REPEATED):
+                raise ValueError(f"{row[REPEATED]}; remove the repetition, or the token")
+            token = _token(values, is_mapped=bool(row.get("key")))
+        except ValueError as error:
+            left_out.append(bad_source(raw.path, str(error), row=number))
+        else:
+            if token is not None:
+                tokens.setdefault((token.chain, token.address), token)
+    if left_out and not tokens:
+        raise left_out[0]
+    return TokenList(list(tokens.values()), list(map(str, left_out)), list(raw.notices))
 
 
-def _address(path: Path, number: int, chain: str, text: str) -> str:
-    try:
-        return parse_token(chain, text)
-    except ValueError as error:
-        raise bad_source(path, str(error), column="address", row=number) from error
-
-
-def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
-    """Return a token of the list, or None if its chain is unknown. Raises ``BadSource`` if it cannot be read."""
-    if not isinstance(token, dict):
-        raise bad_source(path, f"{shown(token)} is not a token; write an object, or remove it", row=number)
-    extensions = token.get("extensions")
-    for part in (token, extensions if isinstance(extensions, dict) else {}):
-        if _REPEATED in part:
-            raise bad_source(path, f"{part[_REPEATED]}; remove the repetition, or the token", row=number)
-    address, decimals = _first(token, *_ADDRESSES), token.get("decimals")
-    chain = _chain(path, number, token, address)
+def _token(values: Mapping[str, str | None], is_mapped: bool) -> TokenInfo | None:
+    """Return a token, or None if its chain is unknown. Raises ``ValueError`` with the reason if it cannot be read."""
+    address = (values["address"] or "").strip()
+    chain = _chain(values["chain"], address, is_mapped)
     if chain is None:
         return None
-    decimals = _whole_number(decimals)
-    if not isinstance(address, str) or not address.strip():
-        raise bad_source(path, "a token has no address; add it or remove the token", row=number)
-    if decimals is None or not 0 <= decimals <= _MAX_DECIMALS:
-        reason = (
-            f"decimals is {shown(token.get('decimals'))}; write a whole number from 0 to {_MAX_DECIMALS}, or remove "
-            "the token"
-        )
-        raise bad_source(path, reason, row=number)
+    if not address:
+        raise ValueError("a token has no address; add it or remove the token")
+    decimals = _number_or_none(values["decimals"])
+    if decimals is None or decimals > MAX_DECIMALS:
+        words = f"write a whole number from 0 to {MAX_DECIMALS}, or remove the token"
+        raise ValueError(f"decimals is {shown(values['decimals'])}; {words}")
     # a few real tokens have a blank name or symbol; then both are the same
-    names = [text for text in (_plain(token.get("name")), _plain(token.get("symbol"))) if text]
+    names = [text for text in (_plain(values["name"]), _plain(values["symbol"])) if text]
     if not names:
-        raise bad_source(path, f"token {address} has neither name nor symbol; add one", row=number)
-    img_url = token.get("logoURI")
+        raise ValueError(f"token {address} has neither name nor symbol; add one")
+    img_url = values["img_url"] or ""
     return TokenInfo(
         chain=chain,
-        address=_address(path, number, chain, address),
+        address=parse_token(chain, address),
         name=names[0],
         symbol=names[-1],
         decimals=decimals,
-        standard="erc721" if token.get("erc721") is True else "erc20",
-        is_indexed=_is_indexed(path, number, token),
-        img_url=img_url if isinstance(img_url, str) and img_url.startswith("https://") else None,
+        standard="erc721" if _flag(values, "erc721") else "erc20",
+        is_indexed=_flag(values, "is_indexed"),
+        img_url=img_url if img_url.startswith("https://") else None,
     )
 
 
-def _first(token: Mapping[str, Any], *names: str) -> Any:
-    """Return the first of the values ``names`` that the token has; None if it has none."""
-    return next((token[name] for name in names if token.get(name) is not None), None)
-
-
-def _chain(path: Path, number: int, token: Mapping[str, Any], address: object) -> str | None:
-    """Return the chain of a token, None if it is unknown. Raises ``BadSource`` if the token names no chain."""
-    if isinstance(address, str) and _is_of_tron(address):
+def _chain(text: str | None, address: str, is_mapped: bool) -> str | None:
+    """Return the chain of a token, None if it is unknown. Raises ``ValueError`` if the token names no chain."""
+    if _is_of_tron(address):
         return "tron"
-    value = _first(token, "chainId", "chain_id", "chain")
-    chain_id = _whole_number(value)
-    if chain_id is not None:
-        return _CHAINS.get(chain_id)
-    chain = chain_named(value) if isinstance(value, str) else None
+    if text is None and is_mapped:
+        return "eth"
+    number = _number_or_none(text)
+    if number is not None:
+        return _CHAINS.get(number)
+    chain = chain_named(text) if text else None
     if chain not in KNOWN_CHAINS:
-        reason = f"chainId is {shown(value)}; write the number of the chain, or remove the token"
-        raise bad_source(path, reason, row=number)
+        raise ValueError(f"chainId is {shown(text)}; write the number of the chain, or remove the token")
     return chain
 
 
@@ -229,26 +134,21 @@ def _is_of_tron(address: str) -> bool:
         return False
 
 
-def _whole_number(value: object) -> int | None:
-    """Return a whole number from a number or its text, decimal or hexadecimal; None for any other value."""
-    if value is None or isinstance(value, bool):
-        return None
+def _number_or_none(text: str | None) -> int | None:
     try:
-        return whole_count(value)
+        return None if text is None else whole_count(text)
     except ValueError:
         return None
 
 
-def _plain(value: object) -> str:
+def _plain(text: str | None) -> str:
     """Return a text in one line without invisible characters, such as marks that change the direction of text."""
-    if value is None:
-        return ""
-    return " ".join("".join(letter for letter in str(value) if letter.isprintable() or letter.isspace()).split())
+    return " ".join("".join(letter for letter in text or "" if letter.isprintable() or letter.isspace()).split())
 
 
-def _is_indexed(path: Path, number: int, token: Mapping[str, Any]) -> bool:
-    extensions = token.get("extensions")
-    marked = token.get("is_indexed", extensions.get("is_indexed") if isinstance(extensions, dict) else None)
-    if not isinstance(marked, bool | None):
-        raise bad_source(path, f"is_indexed is {marked!r}; write true or false", row=number)
-    return marked is True
+def _flag(values: Mapping[str, str | None], name: str) -> bool:
+    text = values[name]
+    flag = _FLAGS.get(text and text.lower())
+    if flag is None:
+        raise ValueError(f"{name} is {text!r}; write true or false")
+    return flag

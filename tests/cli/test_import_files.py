@@ -12,15 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app, exit_code
-from holderlake.core.contract.times import utc_now
-from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.store.store import Store
-from holderlake.sources.rpc.events import is_partly_indexed, moves_of
-from holderlake.sources.rpc.messages import Log
+from holderlake.sources.rpc.events import moves_of
 from tests.sources.foreign import (
     ANN,
     APPROVAL,
-    BOB,
     CHECKSUMMED_TOKEN,
     CLICKHOUSE,
     CLICKHOUSE_MAP,
@@ -73,12 +69,6 @@ def histories(tmp_path: Path) -> list[Any]:
         return list(store.histories())
 
 
-def test_the_help_shows_the_tables_of_a_map_file(run: Run) -> None:
-    said = run("import", "files", "--help").stdout
-    assert "[columns]" in said
-    assert "[constants]" in said
-
-
 def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> None:
     bad = {**ETL[1], "to_address": "OKEx"}
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, {**bad, "log_index": 9}]))
@@ -118,18 +108,10 @@ def test_an_import_names_events_with_one_indexed_address(topics: list[str], data
     assert any("have only one of their addresses indexed" in notice for notice in ended.lines[0]["notices"])
 
 
-@pytest.mark.parametrize(("topics", "data"), TRANSFER_WITH_ONE_ADDRESS)
-def test_a_node_s_event_with_one_indexed_address_is_no_transfer(topics: list[str], data: str) -> None:
-    log = Log("0x" + "7" * 40, [SIGNATURE, *topics], data, "0x1", "0x1", "0x1", "0x0")
-    assert (moves_of(log), is_partly_indexed(log)) == (None, True)
-
-
 @pytest.mark.parametrize("receiver", [0, 1, 0xDEAD, 2**159 + 1])
 def test_large_amounts_to_addresses_of_burning_are_transfers(receiver: int) -> None:
-    log = Log(
-        "0x" + "7" * 40, [SIGNATURE, PARTIES[0], f"0x{receiver:064x}"], f"0x{2**140:064x}", "0x1", "0x", "0x", "0x"
-    )
-    assert [move[3] for move in moves_of(log) or ()] == [str(2**140)]
+    topics = [SIGNATURE, PARTIES[0], f"0x{receiver:064x}"]
+    assert [move[3] for move in moves_of(topics, f"0x{2**140:064x}") or ()] == [str(2**140)]
 
 
 def test_an_import_names_tokens_whose_decimals_are_assumed(run: Run) -> None:
@@ -154,14 +136,6 @@ def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     assert (rejected["rejected_file"], rejected["rejected_row"]) == ("some.csv", 2)
     assert (rejected["rejected_column"], rejected["value"]) == ("to_address", bad["value"])
     assert "it looks like a name" in rejected["rejected_reason"]
-
-
-def test_corrected_rejected_rows_import_from_their_file(run: Run) -> None:
-    Path("some.csv").write_bytes(as_csv([ETL[0], {**ETL[1], "to_address": "bob"}]))
-    run("import", "files", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
-    Path("rejected.jsonl").write_text(Path("rejected.jsonl").read_text().replace('"bob"', f'"{BOB}"', 1))
-    ended = run("import", "files", "rejected.jsonl", "--chain", "eth", "--json")
-    assert (ended.code, ended.lines[0]["added"]) == (0, 1)
 
 
 def test_corrected_files_add_only_their_rejected_rows(run: Run) -> None:
@@ -202,33 +176,12 @@ def test_an_import_of_nothing_but_bad_files_fails(run: Run) -> None:
     assert "no file matches this pattern" in run("import", "files", "no-*.csv").stderr
 
 
-def test_logs_in_a_json_file_are_no_token_list(run: Run) -> None:
-    Path("logs.json").write_bytes(as_json({"jsonrpc": "2.0", "id": 1, "result": [*RPC_LOGS, APPROVAL]}))
-    ended = run("import", "files", "logs.json", "--chain", "eth", "--json")
-    (line,) = ended.lines
-    assert (ended.code, line["added"], line["passed over"], line["negative balances"]) == (0, 2, 1, 0)
-
-
-def test_a_token_list_is_still_one(run: Run) -> None:
-    tokens = [{"chainId": 1, "address": CHECKSUMMED_TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
-    Path("list.json").write_bytes(as_json({"name": "mine", "tokens": tokens}))
-    assert run("import", "files", "list.json", "--json").lines == [{"file": "list.json", "tokens": 1}]
-
-
 def test_a_symbol_of_the_list_names_its_token_before_the_first_load(run: Run) -> None:
     tokens = [{"chainId": 1, "address": TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
     Path("list.json").write_bytes(as_json({"tokens": tokens}))
     Path("some.csv").write_bytes(as_csv(ETL))
     run("import", "files", "list.json", "some.csv", "--chain", "eth")
     assert f"0 opening balances of {TOKEN} on eth" in run("delete", "balances", "eth", "tea").stdout
-
-
-def test_a_token_list_with_an_impossible_address_is_refused(run: Run) -> None:
-    tokens = [{"chainId": 1, "address": "0x123", "name": "Tea", "symbol": "TEA", "decimals": 2}]
-    Path("list.json").write_bytes(as_json({"tokens": tokens}))
-    ended = run("import", "files", "list.json")
-    assert ended.code == 1
-    assert "list.json, row 1, column address: '0x123' is not an address of chain eth" in ended.stderr
 
 
 def test_blocks_and_a_map_go_together(run: Run) -> None:
@@ -251,20 +204,6 @@ def test_a_wrong_checksum_is_imported_and_reported(run: Run) -> None:
     assert "wrong checksum (EIP-55) were imported in lower case" in ended.stderr
     (line,) = run("import", "files", "rows.csv", "--chain", "eth", "--json").lines
     assert (line["added"], line["duplicates"]) == (0, 2)
-
-
-def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path: Path) -> None:
-    spellings = [ANN, ANN.upper(), ANN[2:], rf"\x{ANN[2:]}", "0x" + "0" * 24 + ANN[2:]]
-    rows = [{**ETL[0], "to_address": text, "log_index": number} for number, text in enumerate(spellings)]
-    Path("rows.csv").write_bytes(as_csv(rows))
-    assert run("import", "files", "rows.csv", "--chain", "eth").code == 0
-    with Store(tmp_path / "home" / "engine") as store:
-        (found,) = store.histories()
-        assert (found.chain, found.token_address) == ("eth", TOKEN)
-        holders = holders_as_of(store, "eth", TOKEN, utc_now(), 10)
-        assert [row["address"] for row in holders.to_pylist()] == [ANN]
-    answer = run("import", "files", "rows.csv", "--chain", "eth", "--json").lines[0]
-    assert (answer["negative balances"], answer["duplicates"]) == (0, len(spellings))
 
 
 @pytest.mark.parametrize(

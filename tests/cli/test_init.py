@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from holderlake.cli.main import app
 from holderlake.core.settings import Settings, load_settings
+from holderlake.engine.settings import store_folder
 from tests.helpers.processes import ROOT
 
 TOKEN = "0x" + "9" * 40
@@ -108,7 +109,7 @@ def test_another_home_is_used_if_the_default_one_has_a_lake(folder: Path) -> Non
     (folder / "data" / "engine").mkdir()
     commands = init("--own-data")
     settings = load_settings()
-    assert (settings.home, settings.engine_store) == (Path("my-lake"), Path("data/engine"))
+    assert (settings.home, store_folder(settings)) == (Path("my-lake"), Path("data/engine"))
     assert commands == ["holderlake ingest --chain CHAIN --token TOKEN", "holderlake explore --open"]
 
 

@@ -69,33 +69,6 @@ def test_a_list_gives_holders_from_its_time_on(run: Run, tmp_path: Path) -> None
         assert before.holders == []
 
 
-def test_importing_a_list_again_changes_nothing(run: Run, tmp_path: Path) -> None:
-    path = write(tmp_path / "list.csv", [{"address": A, "balance": 5}])
-    run("import", "balances", path, *OPTIONS)
-    assert run("import", "balances", path, *OPTIONS)["duplicates"] == 1
-    assert held(tmp_path) == {A: 5}
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"HolderAddress": A, "Balance": "5", "chain": "eth", "token": TOKEN, "block": 7, "timestamp": "2024-01-01"},
-        {"wallet": A.upper().replace("0X", "0x"), "amount": "5", "chain_": "eth"},
-        {"owner": "\\x" + A[2:], "raw_balance": "0x5", "extra": "ignored"},
-    ],
-)
-def test_common_names_of_columns_are_recognised(row: Row, run: Run, tmp_path: Path) -> None:
-    path = write(tmp_path / "list.csv", [row])
-    assert run("import", "balances", path, *(() if "chain" in row else OPTIONS))["added"] == 1
-    assert held(tmp_path) == {A: 5}
-
-
-def test_any_columns_can_be_mapped(run: Run, tmp_path: Path) -> None:
-    path = write(tmp_path / "list.csv", [{"who": A, "much": "5", "balance": "9"}])
-    run("import", "balances", path, *OPTIONS, "--map", "address=who", "--map", "balance=much")
-    assert held(tmp_path) == {A: 5}
-
-
 def test_times_of_blocks_come_from_a_file_of_blocks(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [{"address": A, "balance": 5, "block_number": 7}])
     blocks = write(tmp_path / "blocks.csv", [{"number": 7, "timestamp": 1_700_000_000}])

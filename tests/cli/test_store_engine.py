@@ -274,9 +274,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> None:
     first, last = (from_unix(WEEKS[place]).isoformat() for place in (0, -1))
     arguments = ["--from", first, "--to", last, "--every", "1w", "--table", "maps", "--table", "holders"]
-    planned = json.loads(CliRunner().invoke(app, ["plan", *arguments, "--json"], catch_exceptions=False).output)
+    planned = json.loads(CliRunner().invoke(app, ["plan", *arguments, "--json"], catch_exceptions=False).stdout)
     done = CliRunner().invoke(app, ["backfill", *arguments, "--json"], catch_exceptions=False)
-    printed = json.loads(done.output)
+    printed = json.loads(done.stdout)
     assert (planned["calls"], [line["computed"] for line in planned["families"]]) == (0, [2 * len(WEEKS)] * 2)
     assert (printed["rows"]["maps"], printed["rows"]["holders"]) == (len(WEEKS) + 2, 4 * len(WEEKS) + 2)
     assert [(one["code"], one["requests"]) for one in printed["failures"]] == [("no_holders", 2 * (len(WEEKS) - 2))]

@@ -20,8 +20,8 @@ from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
 from holderlake.core.lake.lake import Lake
+from holderlake.core.provider.ledger.entries import Totals
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.ledger.reports import Totals
 from holderlake.core.warehouse.schema import column_name
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.service.billing.keys import KeyStore

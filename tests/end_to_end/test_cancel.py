@@ -84,27 +84,30 @@ def _interruptible() -> None:
 
 
 @contextmanager
-def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
-    """Run ``holderlake ui`` and wait until it answers."""
+def web_ui(folder: Path) -> Iterator[tuple[DagsterGraphQLClient, subprocess.Popen[bytes]]]:
+    """Run ``holderlake ui``, wait until it answers, and return its client and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "holderlake.cli.main", "ui", "--port", str(port)]
+    command = [sys.executable, "-m", "holderlake.cli.main", "ui", "--open", "--port", str(port)]
+    shell = os.environ | {"BROWSER": f"sh -c 'echo %s > {folder / 'opened'}'"}
     with (
         (folder / "ui.log").open("w") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=shell, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
     ):
         try:
             server_info = f"http://127.0.0.1:{port}/server_info"
             wait_until(lambda: httpx.get(server_info).is_success, process, (folder / "ui.log").read_text)
-            yield DagsterGraphQLClient("127.0.0.1", port)
+            shown = wait_until(lambda: (folder / "opened").exists() and (folder / "opened").read_text(), process)
+            assert shown == f"http://127.0.0.1:{port}/asset-groups\n"
+            yield DagsterGraphQLClient("127.0.0.1", port), process
         finally:
             process.send_signal(signal.SIGINT)
 
 
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client of gql
 def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, provider: SlowProvider) -> None:
-    with web_ui(home) as client:
+    with web_ui(home) as (client, _):
         for job, config, tags in JOBS:
             before = len(provider.arrived)
             run = client.submit_job_execution(job, run_config=config, tags=tags)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.core.contract.times import utc_now
-from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted
+from holderlake.core.provider.errors import BudgetExceeded
 from holderlake.core.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.lake import StateSettings
@@ -20,7 +20,7 @@ from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.operations.alerts.delivery import notify
 from holderlake.operations.alerts.notices import run_failed
 from holderlake.operations.alerts.outbox import Outbox
-from holderlake.operations.backfill.paused import Selection, forget_paused, pause, paused_backfills
+from holderlake.operations.alerts.settings import alerts_database
 from holderlake.operations.doctor.file_checks import check_files
 from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
@@ -83,21 +83,11 @@ def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
     assert (refused.ceiling, refused.spent) == ("per_day", 600)
 
 
-def test_a_paused_backfill_is_seen_by_all_hosts(hosts: Hosts) -> None:
-    error, selection = CreditsExhausted("used up"), Selection.of(["2026-05-01"], ["eth"], [], [])
-    paused = [pause(hosts("one"), error, selection) for _ in range(2)][1]
-    other = hosts("other")
-    assert paused_backfills(other) == [paused]
-    forget_paused(other, selection)
-    assert paused_backfills(hosts("one")) == []
-    assert not (hosts("one").settings.home / "paused").exists()
-
-
 def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:
     class Held(Exception):
         pass
 
-    one, other = (hosts(name).state(hosts(name).settings.alerts_database) for name in ("one", "other"))
+    one, other = (hosts(name).state(alerts_database(hosts(name).settings)) for name in ("one", "other"))
     with leased(one, "alerts", Held()), leased(other, "another name", Held()):
         for where in (one, other):
             with pytest.raises(Held), leased(where, "alerts", Held()):
@@ -107,7 +97,7 @@ def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:
 
 
 def test_a_lease_ends_with_its_process(hosts: Hosts) -> None:
-    where = hosts("one").state(hosts("one").settings.alerts_database)
+    where = hosts("one").state(alerts_database(hosts("one").settings))
     with start(HOLD, as_text(where), stdout=PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -123,7 +113,7 @@ def test_an_alert_of_several_hosts_is_sent_once(hosts: Hosts) -> None:
     reports = [notify(hosts(name), [notice]) for name in ("one", "other", "one")]
     assert [report.sent_counts for report in reports] == [{"log": 1}, {}, {}]
     assert [len(report.new_alerts) for report in reports] == [1, 0, 0]
-    other = Outbox(hosts("other").state(hosts("other").settings.alerts_database))
+    other = Outbox(hosts("other").state(alerts_database(hosts("other").settings)))
     ((delivery,),) = other.deliveries().values()
     assert (delivery.destination, delivery.state, delivery.attempts) == ("log", "sent", 1)
     with other.delivering():

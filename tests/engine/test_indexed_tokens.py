@@ -8,7 +8,7 @@ import pytest
 
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import from_unix
-from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, SETTINGS, SOURCES
+from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, SETTINGS, SOURCES, indexed_tokens
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.queries.tokens import search_tokens, tokens_table
@@ -63,7 +63,7 @@ def test_a_mark_changes_answers_at_any_instant() -> None:
 def test_a_token_may_be_marked_before_its_transfers() -> None:
     with world() as store:
         store.index_tokens([USDC], COMMAND)
-        assert [(token.address, token.name) for token in store.index()] == [("usdc", None)]
+        assert [(token.address, token.name) for token in store.read(indexed_tokens)] == [("usdc", None)]
         store.add_transfers(table(ROWS), "file")
         assert is_indexed(store)
         assert clusters(draw(store)) == [{"a", "b"}]
@@ -79,7 +79,7 @@ def test_the_strongest_source_decides() -> None:
 def test_very_many_transfers_do_not_mark_a_token() -> None:
     spam = [transfer(f"a -> b{number}", token=("eth", "spam")) for number in range(300)]
     with world(*ROWS, *spam) as store:
-        assert store.index() == []
+        assert store.read(indexed_tokens) == []
 
 
 def test_other_metadata_leave_a_mark() -> None:
@@ -108,4 +108,7 @@ def test_every_source_is_listed_with_its_tokens() -> None:
     with world(*ROWS) as store:
         store.index_tokens([USDC], IMPORT)
         store.index_tokens([COIN], SETTINGS)
-        assert [(token.address, token.source) for token in store.index()] == [("coin", SETTINGS), ("usdc", IMPORT)]
+        assert [(token.address, token.source) for token in store.read(indexed_tokens)] == [
+            ("coin", SETTINGS),
+            ("usdc", IMPORT),
+        ]

@@ -16,7 +16,7 @@ from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix
-from holderlake.engine.catalog.labels import AddressLabel
+from holderlake.engine.catalog.labels import AddressLabel, labels_of
 from holderlake.engine.maps.maps import map_as_of, maps_of
 from holderlake.engine.queries.holders import holders_as_of, holders_of
 from holderlake.engine.records import Label
@@ -107,14 +107,14 @@ def test_labels_of_an_address_are_listed_by_falling_precedence(build: Build) -> 
         Label("a", "bsc", "another", "Anne", precedence=40),
     ]
     store = build(labels=[*labels, Label("b", None, "hand:mine", "Bob")])
-    assert store.labels_of("a") == [labels[1], labels[3], labels[2], labels[0]]
-    assert store.labels_of("unknown") == []
+    assert store.read(labels_of, "a") == [labels[1], labels[3], labels[2], labels[0]]
+    assert store.read(labels_of, "unknown") == []
 
 
 def test_a_new_label_replaces_that_of_the_same_source_alone(build: Build) -> None:
     store = build(labels=[Label("a", None, "s1", "One", is_cex=True), Label("a", None, "s2", "Two")])
     store.add_labels([Label("a", None, "s1", "Uno")])
-    assert [(label.source, label.name) for label in store.labels_of("a")] == [("s1", "Uno"), ("s2", "Two")]
+    assert [(label.source, label.name) for label in store.read(labels_of, "a")] == [("s1", "Uno"), ("s2", "Two")]
     assert store.labels(["a"])["a"] == AddressLabel(name="Uno")
 
 
@@ -128,7 +128,7 @@ def test_labels_are_imported_all_or_none(build: Build) -> None:
     store = build()
     with pytest.raises(sqlite3.Error):
         store.add_labels([Label("a", None, "s", "Ann"), Label("b", None, "s", "Bob", precedence=None)])
-    assert (store.labels_of("a"), store.generation()) == ([], 0)
+    assert (store.read(labels_of, "a"), store.generation()) == ([], 0)
 
 
 # ---------------------------------------------------------------------- periods
@@ -190,6 +190,6 @@ def test_a_map_has_the_labels_of_its_instant(labels: list[Label], choice: Litera
 def test_the_labels_of_a_source_replace_its_earlier_periods(build: Build) -> None:
     store = build(labels=[Label("a", None, "s", "Ann"), Label("b", None, "s", "Bob", valid_from=5)])
     store.add_labels([Label("a", None, "s", "Cid", valid_from=3), Label("a", None, "s", "Dan", valid_from=7)])
-    found = [(label.name, label.valid_from) for address in "ab" for label in store.labels_of(address)]
+    found = [(label.name, label.valid_from) for address in "ab" for label in store.read(labels_of, address)]
     assert found == [("Cid", 3), ("Dan", 7), ("Bob", 5)]
-    assert [label.valid_to for label in store.labels_of("a")] == [6, None]
+    assert [label.valid_to for label in store.read(labels_of, "a")] == [6, None]

@@ -79,7 +79,6 @@ _IMPORT = """
 import hashlib, json, sys, threading, time
 from pathlib import Path
 import numpy as np, pyarrow as pa
-from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 
@@ -116,7 +115,6 @@ def imported(folder, rows):
         return store.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches(rows)), "made").added
 
 imported("small", 8_000)  # load the modules that an import of any size needs
-digests(pa.array(["text"] * 200_001))  # and the compiled code, which a small import does not use
 before = now()
 threading.Thread(target=watch, daemon=True).start()
 added = imported("large", int(sys.argv[2]))

@@ -253,8 +253,8 @@ def test_imports_from_two_openings_of_a_store_queue(build: Build) -> None:
 
 
 def stray(store: Store, age: int) -> Path:
-    """A file of no history, last written ``age`` seconds ago."""
-    path = store.root / "transfers" / f"stray-{age}.parquet"
+    """An unlisted file, last written ``age`` seconds ago."""
+    path = store.root / "balances" / f"stray-{age}.parquet"
     path.write_bytes(b"half a file")
     then = time.time() - age
     os.utime(path, (then, then))
@@ -267,7 +267,7 @@ def test_unlisted_files_are_moved_to_quarantine_after_the_grace(build: Build, ca
     store.add_transfers(table([transfer("mint -> a", 5)]), "file")
     assert (old.exists(), young.exists()) == (False, True)
     assert holders(store) == [("a", 5)]
-    assert (store.root / "quarantine" / "transfers" / old.name).read_bytes() == b"half a file"
+    assert (store.root / "quarantine" / "balances" / old.name).read_bytes() == b"half a file"
     assert "move it back and run 'holderlake store rebuild'" in caplog.text
 
 

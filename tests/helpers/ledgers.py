@@ -62,7 +62,7 @@ class Ledger:
             files = [self.file, self.file.with_name(f"{self.file.name}-wal")]
             held = b"".join(file.read_bytes() for file in files if file.exists())
             return held.decode("latin-1") + held.hex()
-        names = ("ledger", "accounts", "keys", "usage", "reservations", "calls", "owners")
+        names = ("ledger", "accounts", "keys", "usage", "reservations", "owners")
         tables = [self.server.execute(f"SELECT t::text FROM {name} AS t", self.url) for name in names]
         return repr(tables) + self.server.log()
 

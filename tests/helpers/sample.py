@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from holderlake.sources.sample.world import World, sample_world
+from holderlake.sources.sample_world import World, sample_world
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetSelection, Definitions, define_asset_job
 
 from holderlake.assets import STREAMS
-from holderlake.assets.checks import evaluate, files_with_wrong_counts, lost_rows, new_fields, odd_rows
+from holderlake.assets.checks import evaluate, files_with_wrong_counts, lost_rows, new_fields
 from holderlake.assets.fetched import stream_asset
 from holderlake.assets.freshness import freshness_checks
 from holderlake.assets.holders import HOLDERS
@@ -20,6 +20,7 @@ from holderlake.core.contract.tables import TABLES, build
 from holderlake.core.contract.times import utc_now
 from holderlake.core.ingest.stream import Stream
 from holderlake.core.lake.lake import SIDE_TABLES, Lake, PartitionUpdate
+from holderlake.core.warehouse.row_checks import odd_rows
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.expected import record_tick
 from tests.core.contract.answers import holder

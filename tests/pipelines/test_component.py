@@ -28,12 +28,11 @@ from dagster import (
 
 from holderlake.core.dagster.processes import process_lock
 from holderlake.core.lake.lake import Lake
-from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.dagster import HolderlakeComponent
 from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.alerts.settings import alerts_database
 from holderlake.operations.healing.expected import expected
-from holderlake.operations.healing.paused import pause_schedule
 from tests.helpers.real import missing
 
 pytestmark = pytest.mark.integration
@@ -152,14 +151,6 @@ def test_the_schedule_of_a_component_fetches_each_instant_of_a_day(
     ]
 
 
-@pytest.mark.long
-def test_the_schedule_of_a_component_waits_without_credits(tmp_path: Path) -> None:
-    defs = _holders(tmp_path)
-    with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
-        pause_schedule(workspace, CreditsExhausted("used up"))
-    assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == []
-
-
 @op
 def fail() -> None:
     raise ValueError
@@ -173,7 +164,7 @@ def test_a_failed_run_of_each_job_of_a_component_is_reported(tmp_path: Path, ins
         _job(name).execute_in_process(instance=instance, raise_on_error=False)
     _tick(defs, "onchain_notices", instance, (datetime.now(UTC) - timedelta(minutes=1)).isoformat())
     with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
-        reported = Outbox(workspace.state(workspace.settings.alerts_database)).notices(datetime(2026, 1, 1))
+        reported = Outbox(workspace.state(alerts_database(workspace.settings))).notices(datetime(2026, 1, 1))
     assert sorted(notice.evidence["job"] for notice in reported) == jobs
 
 

@@ -30,6 +30,7 @@ from holderlake.assets.chains import CHAINS
 from holderlake.cli.launch import fill, ingest_day
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
+from holderlake.core.dagster.failures import ERROR_TAG
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.settings.sections.schedule import Schedule
@@ -52,6 +53,10 @@ def _small(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
     """One chain with few tokens keeps a run short."""
     tokens = make_workspace().settings.watchlist["solana"][:2]
     return make_workspace(watchlist={"solana": tokens}, **settings)
+
+
+def _fail(*arguments: Any, **options: Any) -> None:
+    raise OSError("no space left")
 
 
 def _materialised(instance: DagsterInstance, table: str) -> set[str]:
@@ -137,12 +142,12 @@ def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
 
 
 @pytest.mark.long
-def test_a_run_that_reaches_a_ceiling_is_not_retried(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+def test_a_run_that_reaches_its_ceiling_says_so(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _small(make_workspace, budget={"per_run": 160})
     with pytest.raises(RunFailed, match="ceiling"):
         fill(workspace, instance, ["solana"], [MAY, JUNE])
     (run,) = instance.get_runs()
-    assert run.tags["dagster/max_retries"] == "0"
+    assert run.tags[ERROR_TAG] == "run_ceiling"
     assert workspace.ledger.totals().spent <= 160_00
 
 
@@ -177,8 +182,8 @@ def test_partitions_that_a_failed_run_finished_are_not_paid_again(
 
 @pytest.mark.long
 @pytest.mark.parametrize("job", ["ingest", "backfill"])
-def test_a_repeated_run_does_not_pay_again_for_its_refresh(
-    make_workspace: MakeWorkspace, instance: DagsterInstance, job: str
+def test_a_refresh_after_a_failed_one_does_not_pay_again(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = _small(make_workspace)
     instance.add_dynamic_partitions("chain", ["solana"])
@@ -188,26 +193,31 @@ def test_a_repeated_run_does_not_pay_again_for_its_refresh(
     key = "solana|2026-05-01" if job == "ingest" else None
     only = [AssetKey("holders")] if job == "ingest" else None
 
-    def run(tags: dict[str, str] | None = None) -> str:
+    def run() -> None:
         definition = build_defs(workspace).resolve_job_def(job)
-        return definition.execute_in_process({"ops": ops}, instance, key, tags=tags, asset_selection=only).run_id
+        definition.execute_in_process({"ops": ops}, instance, key, asset_selection=only, raise_on_error=False)
 
-    first = run()
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.warehouse, "load", _fail)
+        patch.setattr("holderlake.assets.fetched.log_materialisations", _fail)
+        run()
     spent = workspace.ledger.totals().spent
-    run({"dagster/root_run_id": first, "dagster/retry_number": "1"})
+    run()
     assert workspace.ledger.totals().spent == spent > 0
     run()
     assert workspace.ledger.totals().spent > spent
 
 
 @pytest.mark.long
-def test_a_wrong_key_fails_the_asset_without_a_retry(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+def test_a_wrong_key_fails_the_asset_and_is_in_no_event(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(secret="hl_00000000_wrong", watchlist={"solana": tokens})
     with pytest.raises(RunFailed, match="key"):
         ingest_day(workspace, instance, "solana", [JUNE])
     (run,) = instance.get_runs()
-    assert run.tags["dagster/max_retries"] == "0"
+    assert run.tags[ERROR_TAG] == "invalid_key"
     assert not [event for event in instance.all_logs(run.run_id) if "hl_00000000_wrong" in str(event)]
 
 

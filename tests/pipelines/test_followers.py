@@ -19,6 +19,7 @@ from dagster import (
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
+from holderlake.engine.settings import store_folder
 from holderlake.operations.follow.followers import followers
 from holderlake.pipelines.definitions import build_defs
 from tests.helpers.chain.anvil import Anvil, call
@@ -65,7 +66,7 @@ def test_a_run_follows_the_chain_and_shows_its_state(followed: Workspace, instan
     request = tick(followed, instance)
     assert isinstance(request, RunRequest)
     assert run(followed, instance, request)
-    (state,) = followers(followed.settings.engine_store)
+    (state,) = followers(store_folder(followed.settings))
     assert (state.rows, state.is_running, state.error) == (1, False, "")
     (event,) = instance.fetch_observations(AssetRecordsFilter(AssetKey("transfers")), limit=9).records
     assert event.asset_observation is not None

@@ -22,13 +22,13 @@ def own_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")  # undoes what opening a home sets
 
 
-def test_dagster_frees_runs_that_hang_and_repeats_killed_ones_only(tmp_path: Path) -> None:
+def test_dagster_frees_runs_that_hang_and_repeats_none(tmp_path: Path) -> None:
     prepare_dagster_home(tmp_path)
     with DagsterInstance.get() as instance:
-        monitoring, retries = instance.get_settings("run_monitoring"), instance.get_settings("run_retries")
+        monitoring, retries = instance.get_settings("run_monitoring"), instance.run_retries_enabled
     assert monitoring["enabled"]
     assert monitoring["free_slots_after_run_end_seconds"] <= 60
-    assert retries == {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False}
+    assert not retries
 
 
 def test_settings_of_dagster_that_a_user_changed_stay(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from holderlake.analysis.entities.sources import store_files, store_marks
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.core.contract.prices import CREDIT
 from holderlake.core.contract.rules import Rules
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import Key, KeyStore
 from holderlake.service.run import BackgroundService
+from holderlake.service.settings import ServiceSettings
 
 DAY = 86_400
 BEGIN = 1_700_000_000 // DAY * DAY

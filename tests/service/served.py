@@ -14,11 +14,12 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.config import STARTUP_FAILURE
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.observability import Metrics, ObservabilityMiddleware
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
+from holderlake.service.settings import ServiceSettings
 
 BROKEN = "TESTS_BROKEN"
 """An environment variable that makes the app's start fail."""
@@ -28,7 +29,7 @@ def app() -> Starlette:
     """Return an app: ``/slow`` waits for a file, ``/thread`` never answers, ``/process`` returns the process's id."""
     follow_supervisor()
     if BROKEN in os.environ:
-        raise RuntimeError("the app is broken")
+        sys.exit(STARTUP_FAILURE)
     metrics = Metrics()
 
     async def slow(request: Request) -> Response:

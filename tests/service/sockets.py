@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holderlake.presentation.protocol import limited_protocol
+from holderlake.presentation.protocol import FirstRequestInTime
 from tests.helpers.processes import wait_until
 
 PATIENCE = 120.0
@@ -42,11 +42,11 @@ class Served:
 
 
 @contextmanager
-def serving(app: ASGIApp, protocol: Any = None, **config: Any) -> Iterator[Served]:
+def serving(app: ASGIApp, protocol: Any = FirstRequestInTime, **config: Any) -> Iterator[Served]:
     """Run a server like the service's, with the given protocol."""
     settings = {"lifespan": "off", "timeout_keep_alive": 30, "timeout_graceful_shutdown": 1, **config}
-    http = protocol or limited_protocol(header_limit=4_096, header_seconds=600.0)
-    made = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False, proxy_headers=False, **settings)
+    settings |= {"ws": "none", "log_config": None, "access_log": False, "proxy_headers": False}
+    made = uvicorn.Config(app, http=protocol, h11_max_incomplete_event_size=4_096, **settings)
     server = uvicorn.Server(made)
     with socket.create_server(("127.0.0.1", 0), backlog=1_000) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -102,6 +102,13 @@ class Peer:
         body = self._read.read(size)
         assert len(body) == size, "the connection was closed amid an answer"
         return Answer(int(line.split()[1]), headers, body)
+
+    def rest(self) -> bytes:
+        """Return what follows until the server closes the connection."""
+        try:
+            return self._read.read()
+        except ConnectionResetError:
+            return b""
 
     def is_closed(self) -> bool:
         """Return whether the server closes the connection without further bytes."""

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from holderlake.core.contract import exact_json, requests
-from holderlake.core.contract.times import from_unix, to_unix, utc_now
-from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.core.contract.times import utc_now
 from holderlake.engine.queries.holders import holders_as_of
+from holderlake.service.settings import ServiceSettings
 from tests.helpers.amounts import exact_amount
 
 DAY = 86_400
@@ -45,36 +45,6 @@ def test_every_endpoint_matches_the_contracts_models(custom, world):
         requests.AddressesMetadataRequest(addresses=world.wallets),
     ):
         assert _get(custom, request), request
-
-
-def test_blocks_not_requested_are_null(caller, world):
-    answer = caller.http.get(
-        f"/v0/tokens/map/eth/{world.token}",
-        params={"return_clusters": "false", "return_decentralization_score": "false"},
-    ).json()
-    assert {name: answer[name] for name in ("nodes", "relationships", "clusters")} == {
-        "nodes": None,
-        "relationships": None,
-        "clusters": None,
-    }
-    assert answer["metrics"]["scores"]["service_score"] is None
-    assert answer["metrics"]["scores"]["nakamoto_coefficient"] >= 1
-
-
-def test_default_map_has_clusters_and_score_only(caller, world):
-    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()
-    assert answer["nodes"] is None
-    assert answer["relationships"] is None
-    assert len(answer["clusters"]) == 3
-    assert answer["metrics"]["scores"]["service_score"] > 0
-
-
-def test_magic_and_time_nodes_can_be_left_out(caller, world):
-    query = {"return_nodes": "true", "use_magic_nodes": "false", "use_time_nodes": "false"}
-    nodes = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params=query).json()["nodes"]
-    assert nodes["magic_nodes"] is None
-    assert nodes["time_nodes"] is None
-    assert len(nodes["top_holders"]) == 7
 
 
 def test_magic_nodes_are_in_nodes_and_clusters(caller, world):
@@ -139,13 +109,6 @@ def test_whole_amounts_have_a_decimal_point(caller, world):
     assert '"amount":9.0,' in raw
 
 
-def test_holder_details_only_on_request(caller, world):
-    plain = caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
-    full = caller.http.get(f"/v0/tokens/holders/eth/{world.token}", params={"return_metadata": "true"}).json()
-    assert {item["address_details"] for item in plain} == {None}
-    assert all(item["address_details"]["degree"] >= 1 for item in full)
-
-
 def test_timestamp_answers_as_of_that_second(caller, world):
     past = requests.HoldersOptions(timestamp=world.begin + DAY - 1)
     answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token, options=past))
@@ -181,13 +144,6 @@ def test_update_time_is_in_the_header(caller, world, kind):
     assert 0 <= (utc_now() - updated).total_seconds() < 6 * 3_600  # the longest that an answer is kept
 
 
-def test_header_and_metadata_have_the_same_update_time(caller, world):
-    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}")
-    metadata = answer.json()["metadata"]
-    assert metadata["dt_update"] == answer.headers["X-Dt-Update"]
-    assert metadata["ts_update"] == to_unix(datetime.fromisoformat(metadata["dt_update"]))
-
-
 def test_checksum_address_is_the_same_address(caller, world):
     path = f"/v0/tokens/holders/eth/{world.token.upper().replace('0X', '0x')}"
     assert caller.http.get(path).json() == caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
@@ -204,16 +160,6 @@ def test_chains_are_the_contracts_and_the_stores(caller, world):
 def test_chain_of_the_store_is_valid_in_a_path(caller, world):
     answer = caller.http.get(f"/v0/tokens/metadata/{world.strange_chain}/{world.token}")
     assert answer.json()["metadata"]["symbol"] == "ELS"
-
-
-def test_token_stats_only_on_request(caller, world):
-    path = f"/v0/tokens/metadata/eth/{world.token}"
-    assert caller.http.get(path).json()["stats"] is None
-    assert caller.http.get(path, params={"return_token_stats": "true"}).json()["stats"] == {
-        "transfers_count": 11,
-        "min_date": f"{from_unix(world.begin).isoformat()}Z",
-        "max_date": f"{from_unix(world.begin + 4 * DAY + 20).isoformat()}Z",
-    }
 
 
 def test_token_batch_leaves_unknown_tokens_out(caller, world):
@@ -240,27 +186,6 @@ def test_subgraph_has_indexed_tokens_and_the_context_token(caller, world):
     assert tokens() == {world.token}
     assert tokens(context_token_key=None) == {world.token}
     assert tokens(context_token_key={"chain": "eth", "address": world.young}) == {world.token, world.young}
-
-
-def test_relationship_dates_are_unix_seconds(caller, world):
-    body = {"addresses": list(world.wallets[:2])}
-    (item,) = caller.http.post("/v0/relationships/subgraph", json=body).json()
-    assert item["rel_type"] == "GROUPED_TRANSFER"
-    assert item["data"]["first_date"] == item["data"]["last_date"] == world.begin + DAY
-
-
-def test_addresses_keep_the_requests_order(custom, world):
-    asked = [world.wallets[3], "0x" + "9" * 40, world.cex]
-    answer = custom.http.post("/v0/addresses/metadata", json={"addresses": asked}).json()
-    assert [item["address"] for item in answer] == asked
-    unknown = answer[1]["address_details"]
-    assert (unknown["degree"], unknown["label"], unknown["first_activity_date"]) == (0, None, None)
-    assert custom.http.get(f"/v0/addresses/metadata/{asked[0]}").json() == answer[0]
-
-
-def test_date_times_end_in_z(custom, world):
-    details = custom.http.get(f"/v0/addresses/metadata/{world.wallets[0]}").json()["address_details"]
-    assert details["first_activity_date"] == f"{from_unix(world.begin).isoformat()}Z"
 
 
 # ------------------------------------------------------------ further names of the score

@@ -96,12 +96,6 @@ def test_released_charge_cannot_be_settled(keys, caplog):
     assert charge in caplog.text
 
 
-def test_accounts_are_independent(keys):
-    first, second = account_of(keys), account_of(keys)
-    keys.settle(keys.reserve(first, "map", 100))
-    assert keys.balance(second).remaining == 100
-
-
 def test_negative_cost_is_refused(keys):
     with pytest.raises(ValueError, match="invalid cost -1"):
         keys.reserve(account_of(keys), "map", -1)
@@ -130,16 +124,6 @@ def test_allowance_below_spent_credits_refuses_all(keys):
 
 
 # --------------------------------------------------------------------- batches
-
-
-def test_batch_reserves_in_order(keys):
-    key = account_of(keys, allowance=100)
-    results = keys.book([], [], [ChargeRequest(key, "map", cost) for cost in (50, 60, 30, 21, 20)])
-    reported = [result.remaining if isinstance(result, Charge) else type(result) for result in results]
-    assert reported == [50, CreditsExhausted, 20, CreditsExhausted, 0]
-    assert results[1].balance.remaining == 50
-    assert results[3].balance.remaining == 20
-    assert keys.balance(key).reserved == 100
 
 
 def test_batch_settles_and_releases_before_it_reserves(keys):
@@ -180,20 +164,6 @@ def test_repeated_id_in_a_batch_counts_once(keys):
     keys.book([charge, charge], [charge], [])
     assert keys.balance(key).spent == 60
     assert [row.requests for row in keys.usage()] == [1]
-
-
-def test_thousand_requests_in_one_batch(keys):
-    key = account_of(keys, allowance=900)
-    charges = _covered(keys.book([], [], [ChargeRequest(key, f"endpoint {n % 7}", 1) for n in range(1_000)]))
-    assert len(set(charges)) == 900
-    keys.book(charges[:500], charges[500:], [])
-    balance = keys.balance(key)
-    assert (balance.spent, balance.reserved) == (500, 0)
-    assert sum(row.requests for row in keys.usage()) == 500
-
-
-def test_empty_batch_does_nothing(keys):
-    assert keys.book([], [], []) == []
 
 
 # ------------------------------------------------------------- months and usage

@@ -29,12 +29,10 @@ from pathlib import Path
 from pydantic import SecretStr
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore, postgresql_place
-from holderlake.service.middleware import rate_limits
 from holderlake.service.run import serve
-from holderlake.core.settings.sections.service import ServiceSettings
-folder, where, secret, port, per_minute = sys.argv[1:]
-rate_limits._COUNT_TIMEOUT_SECONDS = 600
-settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True, answer_seconds=900)
+from holderlake.service.settings import ServiceSettings
+folder, where, secret, port = sys.argv[1:]
+settings = ServiceSettings(answer_seconds=900)
 where = postgresql_place(SecretStr(where), Path(folder) / "keys") if "://" in where else Path(where)
 with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as keys:
     serve(store, keys, "127.0.0.1", int(port), settings)
@@ -57,14 +55,14 @@ def keys(ledger: str, tmp_path: Path) -> Iterator[KeyStore]:
 
 
 @contextmanager
-def _processes(folder: Path, ledger: str, count: int, per_minute: int = 10_000) -> Iterator[list[tuple[str, Process]]]:
+def _processes(folder: Path, ledger: str, count: int) -> Iterator[list[tuple[str, Process]]]:
     """Start services in their own processes over one store and one key database; yield their URLs and processes."""
     with ExitStack() as stack:
         started = []
         for _ in range(count):
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
-            arguments = [str(folder), ledger, SECRET.hex(), str(port), str(per_minute)]
+            arguments = [str(folder), ledger, SECRET.hex(), str(port)]
             process = processes.start(_SERVE, *arguments, stderr=processes.DEVNULL)
             stack.callback(process.wait)
             stack.callback(process.kill)
@@ -125,11 +123,3 @@ def test_killed_process_bills_no_unanswered_request(world, ledger, keys):
     assert outcomes["credits_exhausted"] > 0
     assert _spent(keys, secret) == covered
     assert covered <= outcomes["200"] <= covered + CLIENTS
-
-
-def test_two_processes_share_one_rate_limit(world, ledger, keys):
-    allowed, asked = 200, 500
-    secret = keys.create("hasty", 10**9)
-    with _processes(world.store.root, ledger, 2, per_minute=allowed) as services:
-        outcomes = asyncio.run(_ask([base_url for base_url, _ in services], secret, asked))
-    assert outcomes == {"200": allowed, "rate_limited": asked - allowed}

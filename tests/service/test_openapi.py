@@ -26,7 +26,7 @@ from holderlake.service.extra_models import (
     Usage,
     VerifiedTokens,
 )
-from holderlake.service.output.openapi import LINKS, examples
+from holderlake.service.output.openapi import examples
 
 _PAGE = Path(__file__).parents[2] / "docs" / "contract.md"
 _NOT_FIELDS = {"GROUPED_TRANSFER", "native", "use_time_nodes"}
@@ -168,9 +168,9 @@ def test_operations_declare_the_common_errors(description):
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             if operation.get("security"):
-                assert {"200", "401", "408", "413", "415", "422", "429", "431", "500", "503"} <= set(
-                    operation["responses"]
-                ), f"{method} {path}"
+                assert {"200", "401", "408", "413", "415", "422", "429", "500", "503"} <= set(operation["responses"]), (
+                    f"{method} {path}"
+                )
 
 
 def test_operation_names_are_unique(description):
@@ -206,79 +206,6 @@ def test_docs_page_loads_nothing_from_other_hosts(service):
         sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
         assert sources and all(source.startswith("/") for source in sources)
         assert all(http.get(source).status_code == 200 for source in sources)
-
-
-# ------------------------------------------------------------------------ links
-
-
-def _begin(world) -> dict[str, tuple[str, dict[str, Any], Any]]:
-    """Return a request (operation, parameters, body) for each answer that has links."""
-    token = {"chain": "eth", "token_address": world.token}
-    key = {"chain": "eth", "address": world.token}
-    return {
-        "search": ("search", {"query": "Alpha"}, None),
-        "tokens_metadata": ("tokens_metadata", {}, [key]),
-        "subgraph": ("subgraph", {}, {"addresses": list(world.wallets), "context_token_key": key}),
-        "holders": ("holders", token, None),
-        "map": ("token_map", token, None),
-        "x_holders": ("x_holders", token | {"limit": 2}, None),
-        "x_evidence": ("x_evidence", token, None),
-        "x_clusters": ("x_clusters", token | {"confidence": 0.3}, None),
-        "x_changes": ("x_changes", token | {"before": 0}, None),
-        "x_address_items": ("x_address_items", {"address": world.collectors[1]}, None),
-        "x_item": ("x_item", {"chain": "eth", "token_address": world.nft, "token_id": "7"}, None),
-    }
-
-
-def _ask(caller, description: dict[str, Any], name: str, parameters: dict[str, Any], body: Any) -> httpx.Response:
-    """Return the answer to an operation."""
-    for path, operations in description["paths"].items():
-        for method, operation in operations.items():
-            if operation["operationId"] == name:
-                places = {one["name"]: one["in"] for one in operation.get("parameters", ())}
-                query = {one: value for one, value in parameters.items() if places[one] == "query"}
-                return caller.http.request(method, path.format(**parameters), params=query, json=body)
-    raise AssertionError(f"there is no operation {name}")
-
-
-def _value(expression: Any, parameters: dict[str, Any], answer: Any) -> Any:
-    """Return the value of a link's runtime expression."""
-    if isinstance(expression, dict):
-        return {name: _value(one, parameters, answer) for name, one in expression.items()}
-    if isinstance(expression, list):
-        return [_value(one, parameters, answer) for one in expression]
-    if not isinstance(expression, str):
-        return expression
-    if expression.startswith("$request.path."):
-        return parameters[expression.removeprefix("$request.path.")]
-    assert expression.startswith("$response.body#/")
-    for part in expression.removeprefix("$response.body#/").split("/"):
-        answer = answer[int(part)] if isinstance(answer, list) else answer[part]
-    return answer
-
-
-@pytest.mark.later(integration=4, long=7)
-@pytest.mark.parametrize("endpoint", LINKS)
-def test_every_link_leads_to_an_answer(custom, world, description, endpoint):
-    name, parameters, body = _begin(world)[endpoint]
-    answer = _ask(custom, description, name, parameters, body)
-    assert answer.status_code == 200, answer.text
-    for link in LINKS[endpoint].values():
-        given = _value(link.get("parameters", {}), parameters, answer.json())
-        led = _ask(
-            custom, description, link["operationId"], given, _value(link.get("requestBody"), parameters, answer.json())
-        )
-        assert led.status_code == 200, f"{endpoint} to {link['operationId']}: {led.text}"
-
-
-def test_links_are_in_the_description(description):
-    declared = {
-        operation["operationId"].removeprefix("token_"): operation["responses"]["200"]["links"]
-        for operations in description["paths"].values()
-        for operation in operations.values()
-        if "links" in operation["responses"]["200"]
-    }
-    assert declared == LINKS
 
 
 # ------------------------------------------------------------------------ all routes

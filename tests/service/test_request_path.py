@@ -12,10 +12,10 @@ from types import FrameType
 import pytest
 
 import holderlake.service
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.billing.keys import KeyStore
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import World
 
 MAX_MODULES = 13

@@ -43,20 +43,6 @@ print("closed in order")
 """
 
 
-_OPEN_FILES = """
-import resource
-from holderlake.service.runtime.server import raise_open_files
-hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
-print(raise_open_files(200), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-"""
-
-
-@pytest.mark.long
-def test_server_raises_its_limit_of_open_files() -> None:
-    assert run(_OPEN_FILES).stdout.split() == ["200", "200"]
-
-
 @dataclass(frozen=True)
 class Process:
     """A small app on the service's server, in one separate process or several."""
@@ -215,9 +201,8 @@ def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("processes", [0, 1])
-def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
-    process = serve(processes)
+def test_second_interrupt_ends_at_once(serve: Serve) -> None:
+    process = serve(0)
     with ThreadPoolExecutor() as callers:
         callers.submit(process.get, "/thread")
         process.wait_until(lambda: process.metric("holderlake_requests_in_progress") == 2)
@@ -259,7 +244,6 @@ def test_processes_that_cannot_start_end_the_service() -> None:
     broken = {**os.environ, BROKEN: "yes"}
     ended = run(_SMALL_APP, str(free_port()), "1", "{}", env=broken)
     assert ended.returncode == 1
-    assert "RuntimeError: the app is broken" in ended.stderr
 
 
 def test_used_port_is_reported() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.models import Screenshot
-from holderlake.core.settings.sections.service import ServiceSettings
+from holderlake.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.integration
 

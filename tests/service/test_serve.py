@@ -93,13 +93,6 @@ def test_networks_urls_and_lifetimes_are_normalised(toml: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "shared"), [({}, False), ({"processes": 2}, True), ({"shared_limits": True}, True)]
-)
-def test_several_processes_share_call_counts(options: dict[str, Any], shared: bool) -> None:
-    assert Settings().with_service(**options).service.counts_are_shared is shared
-
-
-@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ('trusted_proxies = ["10.0.0.1/8"]', "service.trusted_proxies.0: 10.0.0.1/8 has host bits set"),

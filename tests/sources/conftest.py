@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holderlake.sources.sample.world import World
+from holderlake.sources.sample_world import World
 from tests.helpers.sample import the_world
 
 TOKEN = "0x" + "aa" * 20

@@ -9,8 +9,11 @@ import csv
 import gzip
 import io
 import json
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -89,38 +92,61 @@ def _zstd_stream(content: bytes) -> bytes:
 
 
 MOVES = ((ZERO, ANN, 1000), (ANN, BOB, 400))
+TOPICS = [[TRANSFER, "0x" + word(sender), "0x" + word(receiver)] for sender, receiver, _ in MOVES]
+FORMATS = tomllib.loads((Path(__file__).parent / "foreign.toml").read_text(encoding="utf-8"))
+CONSTANTS = {
+    "token": TOKEN, "checksummed": CHECKSUMMED_TOKEN, "block_hash": "0x" + "ee" * 32, "topic": TRANSFER,
+    "sol_mint": SOL_MINT, "tron_token": TRON_TOKEN, "ton_token": TON_RAW_TOKEN,
+}  # fmt: skip
+TON_HASHES = ("wcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcE=", "wsLCwsLCwsLCwsLCwsLCwsLCwsLCwsLCwsLCwsLCwsI=")
 
 
-def both(make: Any) -> list[dict[str, Any]]:
-    """The rows of both transfers: ``make`` gets the number, sender, receiver and amount."""
-    return [make(number, *move) for number, move in enumerate(MOVES)]
+def values(n: int) -> dict[str, Any]:
+    """Return the values of a transfer by the names in ``foreign.toml``."""
+    (sender, receiver, amount), block, time, tx = MOVES[n], BLOCKS[n], TIMES[n], HASHES[n]
+    return CONSTANTS | {
+        "block": block, "block_text": str(block), "block_hex": hex(block), "iso": ISO[n],
+        "unix": time, "unix_text": str(time), "unix_hex": hex(time), "unix_ms": time * 1000,
+        "sql": ISO[n].replace("T", " ").replace("Z", " UTC"), "hash": tx, "bare_hash": tx[2:], "id": f"{tx}-{n}",
+        "uid": f"{tx}:log:{n + 3}", "number": n, "index": n + 3, "index_hex": hex(n + 3), "from": sender,
+        "to": receiver, "from_digits": sender[2:], "from_word": "0x" + word(sender), "to_word": "0x" + word(receiver),
+        "topics": TOPICS[n], "topic_text": ",".join(TOPICS[n]), "amount": amount, "amount_text": str(amount),
+        "amount_hex": hex(amount), "amount_word": "0x" + word(amount), "amount_float": float(amount),
+        "amount_fraction": f"{amount}.000", "units": amount / 100, "units_text": f"{amount / 100}",
+        "units_csv": f"{amount / 100:,.2f}", "units_18": f"{amount / 100:.18f}", "sol_hash": "5" * 87 + str(n + 1),
+        "sol_from": (None, SOL_ANN)[n], "sol_to": (SOL_ANN, SOL_BOB)[n], "tron_from": (TRON_ZERO, TRON_ANN)[n],
+        "sol_kind": ("ACTIVITY_SPL_MINT", "ACTIVITY_SPL_TRANSFER")[n], "tron_to": (TRON_ANN, TRON_BOB)[n],
+        "ton_from": (None, TON_ANN_RAW)[n], "ton_to": (TON_ANN_RAW, TON_BOB_RAW)[n], "ton_hash": TON_HASHES[n],
+    }  # fmt: skip
+
+
+def both(name: str) -> list[dict[str, Any]]:
+    """Return the rows of both transfers in a format of ``foreign.toml``."""
+    rows: list[dict[str, Any]] = [{}, {}]
+    for n, row in enumerate(rows):
+        for column in re.split(r"  |\n", FORMATS[name].strip()):
+            path, sign, value = re.split(r"([:=])", column, maxsplit=1)
+            *above, key = path.split("/")
+            part = row
+            for step in above:
+                part = part.setdefault(step, {})
+            part[key] = json.loads(value) if sign == "=" else values(n)[value]
+    return rows
 
 
 # ---------------------------------------------------------------- event logs
 
-RPC_LOGS = both(
-    lambda n, sender, receiver, amount: {
-        "address": CHECKSUMMED_TOKEN,
-        "topics": [TRANSFER, "0x" + word(sender), "0x" + word(receiver)],
-        "data": "0x" + word(amount),
-        "blockNumber": hex(BLOCKS[n]),
-        "transactionHash": HASHES[n],
-        "transactionIndex": "0x1",
-        "blockHash": "0x" + "ee" * 32,
-        "blockTimestamp": hex(TIMES[n]),
-        "logIndex": hex(n + 3),
-        "removed": False,
-    }
-)
+RPC_LOGS = both("RPC_LOGS")
 APPROVAL = {**RPC_LOGS[0], "topics": ["0x" + "8c" * 32, "0x" + word(ANN), "0x" + word(BOB)], "logIndex": "0x9"}
 REMOVED = {**RPC_LOGS[1], "removed": True, "logIndex": "0xa"}
-ETHERS_V5 = both(
-    lambda n, sender, receiver, amount: {
+ETHERS_V5 = [
+    {
         **{name: RPC_LOGS[n][name] for name in ("address", "topics", "data", "transactionHash", "blockHash")},
         **{"blockNumber": BLOCKS[n], "transactionIndex": 1, "logIndex": n + 3, "removed": False},
         **{"event": "Transfer", "args": [sender, receiver, {"type": "BigNumber", "hex": hex(amount)}]},
     }
-)
+    for n, (sender, receiver, amount) in enumerate(MOVES)
+]
 ETHERS_V6 = [
     {"_type": "log", "index": row["logIndex"], **{name: row[name] for name in row if name not in {"logIndex", "args"}}}
     for row in ETHERS_V5
@@ -129,22 +155,9 @@ ETHERSCAN_LOGS = [
     {**{name: row[name] for name in row if name not in {"blockTimestamp", "removed"}}, "timeStamp": hex(TIMES[n])}
     for n, row in enumerate(RPC_LOGS)
 ]
-DUNE_LOGS = both(
-    lambda n, sender, receiver, amount: {
-        "block_time": ISO[n].replace("T", " ").replace("Z", " UTC"),
-        "block_number": BLOCKS[n],
-        "contract_address": TOKEN,
-        "topic0": TRANSFER,
-        "topic1": "0x" + word(sender),
-        "topic2": "0x" + word(receiver),
-        "topic3": "",
-        "data": "0x" + word(amount),
-        "tx_hash": HASHES[n],
-        "index": n + 3,
-    }
-)
-CRYO_LOGS = both(
-    lambda n, sender, receiver, amount: {
+DUNE_LOGS = both("DUNE_LOGS")
+CRYO_LOGS = [
+    {
         "block_number": BLOCKS[n],
         "transaction_index": 1,
         "log_index": n + 3,
@@ -159,20 +172,9 @@ CRYO_LOGS = both(
         "chain_id": 1,
         "timestamp": TIMES[n],
     }
-)
-ETL_LOGS = both(
-    lambda n, sender, receiver, amount: {
-        "log_index": n + 3,
-        "transaction_hash": HASHES[n],
-        "transaction_index": 1,
-        "block_hash": "0x" + "ee" * 32,
-        "block_number": BLOCKS[n],
-        "address": TOKEN,
-        "data": "0x" + word(amount),
-        "topics": f"{TRANSFER},0x{word(sender)},0x{word(receiver)}",
-        "block_timestamp": TIMES[n],
-    }
-)
+    for n, (sender, receiver, amount) in enumerate(MOVES)
+]
+ETL_LOGS = both("ETL_LOGS")
 WEB3_CSV = [
     {
         **row,
@@ -198,20 +200,22 @@ SUBSQUID = [
     }
     for n, row in enumerate(RPC_LOGS)
 ]
-SINGLES = both(
-    lambda n, sender, receiver, amount: {
+SINGLES = [
+    {
         **RPC_LOGS[n],
         "topics": [TRANSFER_SINGLE, "0x" + word(ANN), "0x" + word(sender), "0x" + word(receiver)],
         "data": "0x" + word(7) + word(amount),
     }
-)
-BATCHES = both(
-    lambda n, sender, receiver, amount: {
+    for n, (sender, receiver, amount) in enumerate(MOVES)
+]
+BATCHES = [
+    {
         **RPC_LOGS[n],
         "topics": [TRANSFER_BATCH, "0x" + word(ANN), "0x" + word(sender), "0x" + word(receiver)],
         "data": "0x" + "".join(word(one) for one in (64, 160, 2, 7, 8, 2, amount - 100, 100)),
     }
-)
+    for n, (sender, receiver, amount) in enumerate(MOVES)
+]
 MAPPED_LOGS = {
     "column_map": (
         "address=logs.address",
@@ -226,195 +230,28 @@ MAPPED_LOGS = {
 
 # ---------------------------------------------------------------- EVM exports
 
-ETL = both(
-    lambda n, sender, receiver, amount: {
-        "token_address": TOKEN,
-        "from_address": sender,
-        "to_address": receiver,
-        "value": str(amount),
-        "transaction_hash": HASHES[n],
-        "log_index": n + 3,
-        "block_number": BLOCKS[n],
-        "block_timestamp": ISO[n],
-    }
-)
+ETL = both("ETL")
 TIMELESS = [{name: value for name, value in row.items() if name != "block_timestamp"} for row in ETL]
-ETHERSCAN = both(
-    lambda n, sender, receiver, amount: {
-        "blockNumber": str(BLOCKS[n]),
-        "timeStamp": str(TIMES[n]),
-        "hash": HASHES[n],
-        "nonce": "1",
-        "blockHash": "0x" + "ee" * 32,
-        "from": sender,
-        "contractAddress": TOKEN,
-        "to": receiver,
-        "value": str(amount),
-        "tokenName": "Tea",
-        "tokenSymbol": "TEA",
-        "tokenDecimal": "2",
-        "transactionIndex": "1",
-        "confirmations": "9",
-    }
-)
-ETHERSCAN_CSV = both(
-    lambda n, sender, receiver, amount: {
-        "Transaction Hash": HASHES[n],
-        "Blockno": BLOCKS[n],
-        "UnixTimestamp": TIMES[n],
-        "DateTime (UTC)": "2024-06-01 22:36:47",
-        "From": sender,
-        "To": receiver,
-        "Quantity": f"{amount / 100:,.2f}",
-        "Method": "Transfer",
-    }
-)
-DUNE = both(
-    lambda n, sender, receiver, amount: {
-        "contract_address": TOKEN,
-        "evt_tx_hash": HASHES[n],
-        "evt_index": n + 3,
-        "evt_block_time": ISO[n].replace("T", " ").replace("Z", " UTC"),
-        "evt_block_number": BLOCKS[n],
-        "from": sender,
-        "to": receiver,
-        "value": amount,
-    }
-)
-DUNE_TRANSFERS = both(
-    lambda n, sender, receiver, amount: {
-        "blockchain": "ethereum",
-        "block_time": ISO[n],
-        "block_number": BLOCKS[n],
-        "tx_hash": HASHES[n],
-        "evt_index": n + 3,
-        "token_standard": "erc20",
-        "from": sender,
-        "to": receiver,
-        "contract_address": TOKEN,
-        "amount_raw": str(amount),
-        "amount": amount / 100,
-    }
-)
-FLIPSIDE = both(
-    lambda n, sender, receiver, amount: {
-        "BLOCK_NUMBER": BLOCKS[n],
-        "BLOCK_TIMESTAMP": ISO[n],
-        "TX_HASH": HASHES[n],
-        "EVENT_INDEX": n + 3,
-        "CONTRACT_ADDRESS": TOKEN,
-        "FROM_ADDRESS": sender,
-        "TO_ADDRESS": receiver,
-        "RAW_AMOUNT_PRECISE": str(amount),
-        "RAW_AMOUNT": float(amount),
-    }
-)
-ALLIUM = both(
-    lambda n, sender, receiver, amount: {
-        "token_address": TOKEN,
-        "from_address": sender,
-        "to_address": receiver,
-        "raw_amount_str": str(amount),
-        "raw_amount": float(amount),
-        "transaction_hash": HASHES[n],
-        "log_index": n + 3,
-        "block_timestamp": ISO[n],
-        "block_number": BLOCKS[n],
-    }
-)
-BIGQUERY = both(
-    lambda n, sender, receiver, amount: {
-        "block_hash": "0x" + "ee" * 32,
-        "block_number": BLOCKS[n],
-        "block_timestamp": ISO[n],
-        "transaction_hash": HASHES[n],
-        "event_index": n + 3,
-        "address": TOKEN,
-        "event_type": "ERC-20",
-        "from_address": sender,
-        "to_address": receiver,
-        "token_id": None,
-        "quantity": str(amount),
-    }
-)
-MORALIS = both(
-    lambda n, sender, receiver, amount: {
-        "token_decimals": "2",
-        "transaction_hash": HASHES[n],
-        "address": TOKEN,
-        "block_timestamp": ISO[n],
-        "block_number": str(BLOCKS[n]),
-        "from_address": sender,
-        "to_address": receiver,
-        "value": str(amount),
-        "log_index": n + 3,
-        "possible_spam": False,
-    }
-)
-CHAINBASE = [{**{name: row[name] for name in row if name != "token_address"}, "contract_address": TOKEN} for row in ETL]
-ALCHEMY = both(
-    lambda n, sender, receiver, amount: {
-        "blockNum": hex(BLOCKS[n]),
-        "uniqueId": f"{HASHES[n]}:log:{n + 3}",
-        "hash": HASHES[n],
-        "from": sender,
-        "to": receiver,
-        "value": amount / 100,
-        "category": "erc20",
-        "rawContract": {"value": hex(amount), "address": TOKEN, "decimal": "0x2"},
-        "metadata": {"blockTimestamp": ISO[n]},
-    }
-)
+ETHERSCAN = both("ETHERSCAN")
+ETHERSCAN_CSV = both("ETHERSCAN_CSV")
+DUNE = both("DUNE")
+DUNE_TRANSFERS = both("DUNE_TRANSFERS")
+ALCHEMY = both("ALCHEMY")
 ALCHEMY_COIN = {
     **ALCHEMY[0],
     "category": "external",
     "rawContract": {"value": "0x1", "address": None, "decimal": "0x12"},
 }
-ANKR = both(
-    lambda n, sender, receiver, amount: {
-        "fromAddress": sender,
-        "toAddress": receiver,
-        "contractAddress": TOKEN,
-        "value": f"{amount / 100}",
-        "valueRawInteger": str(amount),
-        "blockchain": "eth",
-        "transactionHash": HASHES[n],
-        "blockHeight": BLOCKS[n],
-        "timestamp": TIMES[n],
-    }
-)
-BLOCKSCOUT = both(
-    lambda n, sender, receiver, amount: {
-        "block_number": BLOCKS[n],
-        "from": {"hash": sender, "is_contract": False, "private_tags": []},
-        "to": {"hash": receiver, "is_contract": False, "private_tags": []},
-        "log_index": n + 3,
-        "timestamp": ISO[n],
-        "token": {"address_hash": CHECKSUMMED_TOKEN, "type": "ERC-20", "decimals": "2"},
-        "total": {"decimals": "2", "value": str(amount)},
-        "transaction_hash": HASHES[n],
-    }
-)
-BITQUERY = both(
-    lambda n, sender, receiver, amount: {
-        "Block": {"Number": str(BLOCKS[n]), "Time": ISO[n]},
-        "Transaction": {"Hash": HASHES[n]},
-        "TransactionStatus": {"Success": True},
-        "Transfer": {
-            "Amount": f"{amount / 100:.18f}",
-            "Sender": sender,
-            "Receiver": receiver,
-            "Currency": {"SmartContract": TOKEN, "Decimals": 2},
-        },
-    }
-)
+ANKR = both("ANKR")
+BLOCKSCOUT = both("BLOCKSCOUT")
+BITQUERY = both("BITQUERY")
 COVALENT = [
     {
         "block_height": BLOCKS[n],
         "block_signed_at": ISO[n],
         "tx_hash": HASHES[n],
         "transfers": [
-            {"from_address": sender, "to_address": receiver, "contract_address": TOKEN, "delta": str(amount)},
+            {"from_address": sender, "to_address": receiver, "contract_address": TOKEN, "delta": str(amount)}
         ],
     }
     for n, (sender, receiver, amount) in enumerate(MOVES)
@@ -427,35 +264,9 @@ COVALENT_MAP = (
     "block_number=block_height",
     "block_time=block_signed_at",
 )
-THE_GRAPH = both(
-    lambda n, sender, receiver, amount: {
-        "id": f"{HASHES[n]}-{n}",
-        "from": {"id": sender},
-        "to": {"id": receiver},
-        "value": str(amount),
-        "timestamp": str(TIMES[n]),
-        "blockNumber": str(BLOCKS[n]),
-        "transactionHash": HASHES[n],
-    }
-)
-THE_GRAPH_MAP = (
-    "from_address=from.id",
-    "to_address=to.id",
-    "block_number=blockNumber",
-    "tx_hash=transactionHash",
-)
-CLICKHOUSE = both(
-    lambda n, sender, receiver, amount: {
-        "block_num": BLOCKS[n],
-        "datetime": ISO[n],
-        "trx": HASHES[n],
-        "ordinal": n + 3,
-        "contract": TOKEN[2:].upper(),
-        "sender": sender[2:],
-        "recipient": "0x" + word(receiver),
-        "amount": f"{amount}.000",
-    }
-)
+THE_GRAPH = both("THE_GRAPH")
+THE_GRAPH_MAP = ("from_address=from.id", "to_address=to.id", "block_number=blockNumber", "tx_hash=transactionHash")
+CLICKHOUSE = both("CLICKHOUSE")
 CLICKHOUSE_MAP = (
     "from_address=sender",
     "to_address=recipient",
@@ -469,20 +280,7 @@ CLICKHOUSE_MAP = (
 
 # ---------------------------------------------------------------- Solana, TRON, TON
 
-SOLSCAN = [
-    {
-        "block_id": BLOCKS[n],
-        "trans_id": "5" * 87 + str(n + 1),
-        "block_time": TIMES[n],
-        "activity_type": ("ACTIVITY_SPL_MINT", "ACTIVITY_SPL_TRANSFER")[n],
-        "from_address": (None, SOL_ANN)[n],
-        "to_address": (SOL_ANN, SOL_BOB)[n],
-        "token_address": SOL_MINT,
-        "token_decimals": 2,
-        "amount": (1000, 400)[n],
-    }
-    for n in range(2)
-]
+SOLSCAN = both("SOLSCAN")
 SOLSCAN_NO_TRANSFER = {**SOLSCAN[1], "activity_type": "ACTIVITY_SPL_CREATE_ACCOUNT", "amount": 0}
 HELIUS = [
     {
@@ -501,65 +299,11 @@ HELIUS = [
     }
     for n in range(2)
 ]
-TRONSCAN = [
-    {
-        "transaction_id": HASHES[n][2:],
-        "block_ts": TIMES[n] * 1000,
-        "from_address": (TRON_ZERO, TRON_ANN)[n],
-        "to_address": (TRON_ANN, TRON_BOB)[n],
-        "block": BLOCKS[n],
-        "contract_address": TRON_TOKEN,
-        "quant": str((1000, 400)[n]),
-        "event_type": "Transfer",
-        "finalResult": "SUCCESS",
-        "revert": False,
-        "tokenInfo": {"tokenId": TRON_TOKEN, "tokenDecimal": 6},
-    }
-    for n in range(2)
-]
+TRONSCAN = both("TRONSCAN")
 TRONSCAN_FAILED = {**TRONSCAN[1], "finalResult": "REVERT", "revert": True}
-TRONGRID = [
-    {
-        "transaction_id": HASHES[n][2:],
-        "token_info": {"symbol": "TEA", "address": TRON_TOKEN, "decimals": 6},
-        "block_timestamp": TIMES[n] * 1000,
-        "from": (TRON_ZERO, TRON_ANN)[n],
-        "to": (TRON_ANN, TRON_BOB)[n],
-        "type": "Transfer",
-        "value": str((1000, 400)[n]),
-    }
-    for n in range(2)
-]
-TRONGRID_EVENTS = [
-    {
-        "block_number": BLOCKS[n],
-        "block_timestamp": TIMES[n] * 1000,
-        "contract_address": TRON_TOKEN,
-        "event_index": n,
-        "event_name": "Transfer",
-        "result": {"from": MOVES[n][0], "to": MOVES[n][1], "value": str(MOVES[n][2])},
-        "transaction_id": HASHES[n][2:],
-    }
-    for n in range(2)
-]
-TONCENTER = [
-    {
-        "query_id": "0",
-        "source": (None, TON_ANN_RAW)[n],
-        "destination": (TON_ANN_RAW, TON_BOB_RAW)[n],
-        "amount": str((1000, 400)[n]),
-        "source_wallet": "0:" + "77" * 32,
-        "jetton_master": TON_RAW_TOKEN,
-        "transaction_hash": (
-            "wcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcE=",
-            "wsLCwsLCwsLCwsLCwsLCwsLCwsLCwsLCwsLCwsLCwsI=",
-        )[n],
-        "transaction_lt": str(BLOCKS[n]),
-        "transaction_now": TIMES[n],
-        "transaction_aborted": False,
-    }
-    for n in range(2)
-]
+TRONGRID = both("TRONGRID")
+TRONGRID_EVENTS = both("TRONGRID_EVENTS")
+TONCENTER = both("TONCENTER")
 TONCENTER_ABORTED = {**TONCENTER[1], "transaction_aborted": True}
 TONAPI = [
     {
@@ -607,7 +351,6 @@ SAMPLES: Sequence[Sample] = (
     Sample("semicolons, BOM, CRLF", "excel.csv", b"\xef\xbb\xbf" + as_csv(ETL, ";", "\r\n"), ETH),
     Sample("tabs", "transfers.tsv", as_csv(ETL, "\t"), ETH),
     Sample("BigQuery crypto_ethereum", "export.csv.gz", gzip.compress(as_csv(ETL)), ETH),
-    Sample("BigQuery token_transfers of Google", "export.json", as_lines(BIGQUERY), ETH),
     Sample("Etherscan tokentx", "tokentx.json", as_json({"status": "1", "message": "OK", "result": ETHERSCAN}), ETH),
     Sample(
         "Etherscan CSV export",
@@ -615,13 +358,7 @@ SAMPLES: Sequence[Sample] = (
         as_csv(ETHERSCAN_CSV),
         {**ETH, "constants": (f"token_address={TOKEN}", "decimals=2")},
     ),
-    Sample("Dune evt_Transfer", "dune.csv", as_csv(DUNE), ETH),
     Sample("Dune results API", "dune.json", as_json({"result": {"rows": DUNE, "metadata": {"column_names": []}}}), ETH),
-    Sample("Dune tokens.transfers", "dune.csv", as_csv(DUNE_TRANSFERS)),
-    Sample("Flipside", "flipside.csv", as_csv(FLIPSIDE), ETH),
-    Sample("Allium", "allium.parquet", as_parquet(ALLIUM), ETH),
-    Sample("Moralis", "moralis.json", as_json({"page": 1, "cursor": "", "result": MORALIS}), ETH),
-    Sample("Chainbase", "chainbase.json", as_json({"code": 0, "message": "ok", "data": CHAINBASE}), ETH),
     Sample(
         "Alchemy getAssetTransfers",
         "alchemy.json",

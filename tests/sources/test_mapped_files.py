@@ -11,7 +11,7 @@ import pytest
 
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
-from holderlake.sources.files.mapping import parse_map, read_block_times, read_map, suggestion
+from holderlake.sources.files.mapping import parse_map, read_block_times, read_map
 from holderlake.sources.files.transfers import FileOptions, read_file
 from tests.sources.conftest import CRYO_ROW, ETL_ROW, HASH, RECEIVER, SENDER
 from tests.sources.reading import read_transfers
@@ -40,29 +40,6 @@ def lines(path: Path, *rows: Any) -> Path:
 
 
 # ---------------------------------------------------------------- maps
-
-
-@pytest.mark.parametrize(
-    ("names", "options"),
-    [
-        (
-            ["from_address", "to_address", "value_raw", "block_timestamp"],
-            ["value=value_raw", "block_time=block_timestamp"],
-        ),
-        (["tokenAddress", "Block Time", "txHash"], ["token_address=tokenAddress", "block_time='Block Time'"]),
-        (["From", "Amount", "Value", "Decimals"], ["from_address=From", "value=Amount"]),
-        (["from", "to", "address", "value"], ["token_address=address"]),
-    ],
-)
-def test_unknown_columns_are_suggested_by_their_names(names: list[str], options: list[str]) -> None:
-    suggested = suggestion(names)
-    assert [option for option in options if f"--map {option}" not in suggested] == []
-
-
-def test_items_without_a_value_are_suggested_as_one_each() -> None:
-    assert suggestion(["from", "to", "tokenId"]).endswith(
-        "--map token_id=tokenId --set token_standard=erc721 --set value=1"
-    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "json lines"])
@@ -174,24 +151,6 @@ def test_all_that_a_file_lacks_is_named_at_once(row: dict[str, str], pairs: tupl
     if "value=raw" in pairs:
         assert "there is no time column" in str(raised.value)
         assert ("token_address is missing" in str(raised.value)) == (len(pairs) == 4)
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"raw": "-5"}, "negative"),
-        ({"raw": "0xzz"}, "not a whole number"),
-        ({"raw": "1e18"}, "has lost digits"),
-        ({"raw": ""}, "missing"),
-        ({"src": ""}, "missing"),
-        ({"at": "soon"}, "not a time"),
-    ],
-)
-def test_bad_values_of_a_mapped_file_are_refused_with_their_row(
-    changed: dict[str, str], words: str, csv_file: Write
-) -> None:
-    with pytest.raises(BadSource, match=f"row 2.*{words}"):
-        odd(csv_file(ODD_ROW, {**ODD_ROW, **changed}))
 
 
 # ---------------------------------------------------------------- JSON lines

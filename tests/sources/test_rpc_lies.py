@@ -104,37 +104,6 @@ def test_an_honest_endpoint_takes_over_from_one_that_lies(lie: str, store: Store
     assert (report.added, report.last_block) == (BLOCKS, BLOCKS)
 
 
-LIMITS = [
-    (-32005, "query returned more than 10000 results"),
-    (-32602, "Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range"),
-    (-32000, "exceed maximum block range: 16"),
-    (-32000, "block range is too wide"),
-    (-32600, "eth_getLogs is limited to a 16 range"),
-    (-32614, "eth_getLogs is limited to a 10,000 range"),
-    (-32000, "requested too many blocks from 0 to 300, maximum is set to 16"),
-    (-32000, "query timeout exceeded"),
-    (-32602, "query exceeds max results 20000, retry with the range 1-16"),
-    (-32000, "logs matched by query exceeds limit of 10000"),
-    (-32011, "Response is too big: the response size should not be greater than 10 MB"),
-    (-32701, "Please specify an address in your request or, to remove restrictions, order a dedicated full node "
-     "(limited to 16 blocks range)"),
-]  # fmt: skip
-
-
-@pytest.mark.later(integration=1, long=4)
-@pytest.mark.parametrize(("code", "words"), LIMITS)
-def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: Store, serve: Serve) -> None:
-    def limited(params: list[Any], result: Any) -> Any:
-        if span(params) > 16:
-            raise Fault(code, words)
-        return result
-
-    node = serve(lying("eth_getLogs", limited))
-    report = import_chain(store, node.url, tokens=(TOKEN,), blocks=200)
-    assert values(store) == WHOLE
-    assert report.requests < 100
-
-
 def test_a_method_that_the_node_lacks_is_asked_for_once(store: Store, serve: Serve) -> None:
     asked: Counter[str] = Counter()
 
@@ -144,7 +113,7 @@ def test_a_method_that_the_node_lacks_is_asked_for_once(store: Store, serve: Ser
 
     with pytest.raises(RpcError, match="eth_getBlockReceipts does not exist"):
         import_chain(store, serve(counted).url, tokens=("native",), first_block=1, last_block=2)
-    assert asked["trace_block"] == 2, "one call each for the first and the last block"
+    assert asked["debug_traceBlockByNumber"] == 2, "one call each for the first and the last block"
 
 
 def test_a_deep_reorganisation_is_found_by_every_ten_thousandth_hash(store: Store, serve: Serve) -> None:
@@ -279,27 +248,16 @@ def test_a_node_that_was_reset_is_refused(store: Store, serve: Serve) -> None:
     assert values(store) == WHOLE
 
 
-def test_an_endpoint_that_takes_no_batches_is_asked_call_by_call(store: Store, serve: Serve) -> None:
-    def no_batches(handler: BaseHTTPRequestHandler, calls: Calls) -> bool:
-        if len(calls) > 1:
-            error = {"code": -32600, "message": "batch requests are not supported"}
-            send(handler, {"jsonrpc": "2.0", "id": None, "error": error})
-        return len(calls) > 1
+@pytest.mark.parametrize(
+    ("most", "words"), [(1, "batch requests are not supported"), (10, "batch too large: at most 10 calls")]
+)
+def test_an_endpoint_is_sent_batches_that_it_takes(most: int, words: str, store: Store, serve: Serve) -> None:
+    def limited(handler: BaseHTTPRequestHandler, calls: Calls) -> bool:
+        if len(calls) > most:
+            send(handler, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": words}})
+        return len(calls) > most
 
-    node = serve(honest().answer, no_batches)
-    import_chain(store, node.url, tokens=(TOKEN,), reorg_depth=5)
-    assert values(store) == WHOLE
-
-
-def test_an_endpoint_that_takes_short_batches_only_is_sent_shorter_ones(store: Store, serve: Serve) -> None:
-    def short(handler: BaseHTTPRequestHandler, calls: Calls) -> bool:
-        if len(calls) > 10:
-            error = {"code": -32600, "message": "batch too large: at most 10 calls"}
-            send(handler, {"jsonrpc": "2.0", "id": None, "error": error})
-        return len(calls) > 10
-
-    node = serve(honest().answer, short)
-    import_chain(store, node.url, tokens=(TOKEN,))
+    import_chain(store, serve(honest().answer, limited).url, tokens=(TOKEN,), reorg_depth=5)
     assert values(store) == WHOLE
 
 

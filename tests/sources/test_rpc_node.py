@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from holderlake.engine.catalog.labels import labels_of
 from holderlake.engine.store.store import Store
 from holderlake.sources.rpc.node import Node, first_block_from
 from tests.helpers.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
 from tests.helpers.chain.importer import import_chain
-from tests.helpers.chain.scripted import Answer, Fault, ScriptedNode, send, way_to
+from tests.helpers.chain.scripted import ScriptedNode, send, way_to
 
 ZERO = "0x" + "00" * 20
 ANN, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
@@ -73,7 +74,7 @@ def pay(anvil: Anvil) -> str:
 def test_native_transfers_include_calls_and_exclude_reverted_ones(anvil: Anvil, store: Store) -> None:
     payer = pay(anvil)
     report = import_chain(store, anvil.url, tokens=("native",))
-    assert report.values_from == "trace_block"
+    assert report.values_from == "debug_traceBlockByNumber"
     assert rows(store, "native") == [
         ("native", SENDER, ANN, str(10**20), None),
         ("native", SENDER, payer, "7", None),
@@ -82,40 +83,13 @@ def test_native_transfers_include_calls_and_exclude_reverted_ones(anvil: Anvil, 
     ]
 
 
-TRACERS = ["trace_block", "debug_traceBlockByNumber"]
-
-
-def without(answers: Answer, *methods: str) -> Answer:
-    """The answers of a node that does not know some methods."""
-
-    def answer(method: str, params: list[Any]) -> Any:
-        if method in methods:
-            raise Fault(-32601, f"the method {method} does not exist/is not available")
-        return answers(method, params)
-
-    return answer
-
-
-@pytest.mark.parametrize("tracer", TRACERS)
-def test_coins_are_the_same_by_whichever_way_a_node_traces_calls(tracer: str, anvil: Anvil, store: Store) -> None:
-    pay(anvil)
-    others = [own for own in TRACERS if own != tracer]
-    with way_to(anvil.url) as answers, ScriptedNode(without(answers, *others)) as node:
-        assert import_chain(store, node.url, tokens=("native",)).values_from == tracer
-    both = import_chain(store, anvil.url, chain="other", tokens=("native",))
-    key = "SELECT tx_hash, log_index, from_address, to_address, value FROM read_parquet($files) WHERE chain = $chain"
-    here, there = (store.query(key, {"chain": chain}).to_pylist() for chain in ("test", "other"))
-    assert both.added == len(here) == 4
-    assert here == there
-
-
 def test_ranges_with_too_many_transactions_are_split(anvil: Anvil, store: Store) -> None:
     pay(anvil)
     anvil.mine_many([(GENESIS_TIME + 100 + block, [{"to": BOB, "value": "0x1"}]) for block in range(60)])
     with way_to(anvil.url) as answers:
 
         def limited(handler: BaseHTTPRequestHandler, calls: list[dict[str, Any]]) -> bool:
-            is_much = sum(call["method"] == "trace_block" for call in calls) > 3
+            is_much = sum(call["method"] == "debug_traceBlockByNumber" for call in calls) > 3
             if is_much:
                 send(handler, b"", 413)
             return is_much
@@ -163,12 +137,12 @@ def test_tokens_and_contracts_are_described_by_themselves_and_asked_once(anvil: 
     )
     assert (report.tokens_described, report.contracts_found) == (2, 1)
     assert list(store.labels([payer, ANN])) == [payer]
-    assert store.labels_of(payer)[0].source == "rpc"
+    assert store.read(labels_of, payer)[0].source == "rpc"
     with way_to(anvil.url) as answers, ScriptedNode(answers) as heard:
         import_chain(store, heard.url, tokens=tokens)
         methods = [method for method, _ in heard.asked]
         assert set(methods) == {"eth_chainId", "eth_blockNumber", "eth_getBlockByNumber", "eth_call"}
-        assert methods.count("eth_call") == 1, "only the decimals that the contract did not report"
+        assert methods.count("eth_call") == 3, "only the token whose contract did not report its decimals"
 
 
 def test_the_first_block_of_a_second_is_found(anvil: Anvil) -> None:

@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import TokenInfo
+from holderlake.engine.records import TRANSFERS, TokenInfo
+from holderlake.engine.store.store import Store
 from holderlake.sources.token_lists import read_tokens
+from tests.sources.conftest import HOLDERLAKE_ROW
 
 TOKEN = {"chainId": 56, "address": "0x" + "A" * 40, "name": "Quill", "symbol": "QLL", "decimals": 9}
 
@@ -76,20 +79,10 @@ def test_one_odd_token_is_left_out_with_its_reason(tmp_path: Path) -> None:
     assert "row 2: decimals is None" in read.left_out[0]
 
 
-def test_a_token_with_a_repeated_key_is_left_out(tmp_path: Path) -> None:
-    path = written(tmp_path, {"tokens": [TOKEN, {**TOKEN, "address": "0x" + "9" * 40, "decimals": 7}]})
-    path.write_text(path.read_text().replace('"decimals": 7', '"decimals": 7, "decimals": 8'))
-    read = read_tokens(path)
-    assert [token.address for token in read.tokens] == [TOKEN["address"].lower()]
-    assert "row 2: the key 'decimals' is repeated" in read.left_out[0]
-
-
 def test_a_token_that_a_map_has_twice_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "map.json"
-    named = '{"name": "Quill", "symbol": "Q", "decimals": 8}'
-    other = "0x" + "9" * 40
-    path.write_text(f'{{"{TOKEN["address"]}": {named}, "{other}": {named}, "{TOKEN["address"]}": {named}}}')
-    read = read_tokens(path)
+    named, other = '{"name": "Quill", "symbol": "Q", "decimals": 8}', "0x" + "9" * 40
+    keys = (TOKEN["address"], other, TOKEN["address"])
+    read = read_tokens(written(tmp_path, "{" + ", ".join(f'"{key}": {named}' for key in keys) + "}"))
     assert [token.address for token in read.tokens] == [other]
     assert "is repeated in a JSON object; remove the repetition, or the token" in read.left_out[0]
 
@@ -101,10 +94,13 @@ def test_a_token_that_a_map_has_twice_is_left_out(tmp_path: Path) -> None:
         ("[]", "unknown layout"),
         ('{"a": 1}', "unknown layout"),
         ({"tokens": [{**TOKEN, "decimals": "9.5"}]}, "row 1: decimals is '9.5'; write a whole number"),
-        ({"tokens": [{**TOKEN, "decimals": True}]}, "decimals is True; write a whole number"),
+        ({"tokens": [{**TOKEN, "decimals": True}]}, "decimals is 'True'; write a whole number"),
         ({"tokens": [{**TOKEN, "chainId": "moon"}]}, "chainId is 'moon'; write the number of the chain"),
-        ({"tokens": ["0xa"]}, "is not a token; write an object"),
-        ({"tokens": [{**TOKEN, "decimals": 256}]}, "decimals is 256; write a whole number"),
+        ({"tokens": [{**TOKEN, "address": "0x123"}]}, "row 1: '0x123' is not an address of chain bsc"),
+        ({"tokens": ["0xa"]}, "unknown layout"),
+        ('{"tokens": [{"symbol": "A", "decimals": 1, "decimals": 2}]}', "the key 'decimals' is repeated"),
+        ({"tokens": [{**TOKEN, "is_indexed": "perhaps"}]}, "is_indexed is 'perhaps'; write true or false"),
+        ({"tokens": [{**TOKEN, "decimals": 256}]}, "decimals is '256'; write a whole number"),
         ({"tokens": [{**TOKEN, "address": ""}]}, "row 1: a token has no address"),
         ({"tokens": [{**TOKEN, "name": "", "symbol": None}]}, "neither name nor symbol"),
     ],
@@ -119,3 +115,17 @@ def test_a_gzipped_list_is_read_like_a_plain_one(tmp_path: Path) -> None:
     packed = tmp_path / "tokens.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert read_tokens(packed).tokens == read_tokens(plain).tokens != []
+
+
+@pytest.mark.parametrize("is_list_first", [True, False])
+def test_a_list_without_standards_leaves_that_of_transfers(is_list_first: bool, tmp_path: Path) -> None:
+    tokens = read_list(tmp_path, {**TOKEN, "decimals": 0})
+    key = tokens[0].chain, tokens[0].address
+    item = {"token_id": "7", "value": "1", "token_standard": "erc721", "chain": key[0], "token_address": key[1]}
+    transfers = pa.Table.from_pylist([{**HOLDERLAKE_ROW, **item}], TRANSFERS)
+    with Store(tmp_path / "store") as store:
+        steps = [lambda: store.add_tokens(tokens), lambda: store.add_transfers(transfers, "file")]
+        for step in steps if is_list_first else reversed(steps):
+            step()
+        (stored,) = store.tokens([key]).values()
+        assert (stored.standard, stored.name, stored.decimals, stored.is_assumed) == ("erc721", "Quill", 0, False)

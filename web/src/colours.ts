@@ -3,8 +3,8 @@ import { computed, signal } from "@preact/signals";
 import { PALETTE } from "./columns";
 import type { Bubble } from "./map/scene";
 
-/** Colours of changes; none is the colour of a cluster. */
-export const CHANGES = { entered: "#54278f", grew: "#8a63c9", shrank: "#b5651d", same: "", left: "#7f3b08" } as const;
+/** Colours of changes, with a contrast of 3:1 to light and dark ground; none is the colour of a cluster. */
+export const CHANGES = { entered: "#7a4cc4", grew: "#a080db", shrank: "#c27326", same: "", left: "#9c4f10" } as const;
 
 const LIGHT = {
   ground: "#fbfbf9",

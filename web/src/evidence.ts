@@ -1,6 +1,6 @@
 /** Why holders are a cluster: its links, and sentences about the strongest evidence. */
 import type { Cluster, Link, Node, TokenMap } from "./data";
-import { counted, date, name, rough, share } from "./format";
+import { counted, date, kindOf, name, rough, share } from "./format";
 
 export type Evidence = {
   /** Holders and linking wallets, the largest first. */
@@ -122,8 +122,9 @@ function largest(map: TokenMap, members: Node[], first: Group, links: Link[], un
   const [join] = joins;
   const isElsewhere = join && most.id !== first.hub.id && !first.holders.has(most.id);
   const said = isElsewhere ? `The largest member, ${called(map, most.id)} with ${share(most.share)} of the supply, ${moved(map, most.id, [join], units)}.` : "";
+  const kind = kindOf(first.hub);
   const part = sum(joins) / Number(most.amount);
   const isLittle = join && joins.every(units.isOwn) && part < WEAK;
-  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved only ${share(part)} of what it holds.` : first.hub.kind === "time" ? "Weak: strangers can use an exchange in the same minutes." : "";
+  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved only ${share(part)} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
   return [said, weak];
 }

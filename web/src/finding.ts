@@ -1,8 +1,7 @@
 /** One sentence about a map: the most important fact, its cause, and a warning if the evidence is weak. It is above the map and in saved files. */
 import type { History, Instant, TokenMap } from "./data";
 import { evidenceOf, type Reason, type Units } from "./evidence";
-import { BURN_ADDRESSES } from "./columns";
-import { counted, date, name, seconds, share } from "./format";
+import { counted, date, isBurn, name, seconds, share } from "./format";
 import { isExcluded } from "./map/scene";
 
 /** A change of the largest cluster's share by a smaller factor is not worth a word. */
@@ -21,8 +20,6 @@ export function findingOf(map: TokenMap, of: History, at: Instant, units: Units)
 }
 
 const NOTABLE_BURN = 0.01;
-
-export const isBurn = ({ address }: { address: string }) => BURN_ADDRESSES.includes(address);
 
 /** The share at addresses without an owner. */
 export const burntShare = (map: TokenMap) => map.nodes.reduce((sum, node) => sum + (node.kind !== "time" && isBurn(node) ? (node.share ?? 0) : 0), 0);

@@ -1,5 +1,5 @@
 /** Formats numbers, dates and names. Foreign texts are untrusted: they are cut and stripped of invisible characters. */
-import { FIGURES, type FigureName } from "./columns";
+import { BURN_ADDRESSES, FIGURES, type FigureName } from "./columns";
 
 /** Returns a function that makes a formatter at its first use: the first one takes a tenth of a second on a slow phone. */
 function lazy<T>(make: () => T): () => T {
@@ -129,3 +129,13 @@ export function cut(text: string, length: number): string {
 export function name(node: { address: string; label: string | null }): string {
   return node.label ? cut(node.label, 60) : brief(node.address);
 }
+
+export const isBurn = ({ address }: { address: string }) => BURN_ADDRESSES.includes(address);
+
+type Flags = { address: string; is_cex: boolean | null; is_dex: boolean | null; is_contract: boolean | null };
+
+/** Returns the kind of an address that belongs to no single owner; "hub" is one of the busiest wallets. */
+export const kindOf = (node: Flags) => (isBurn(node) ? "burn" : node.is_cex ? "exchange" : node.is_dex ? "pool" : node.is_contract ? "contract" : "hub");
+
+/** Returns the kinds of some time nodes, such as "exchange or pool". */
+export const kindsOf = (nodes: Flags[]) => [...new Set(nodes.map(kindOf))].sort().join(" or ");

@@ -6,7 +6,7 @@ import "./explorer.css";
 import { CHANGES, setTheme, theme, THEMES } from "./colours";
 import { FIGURES, HEADLINE, PALETTE, type FigureName } from "./columns";
 import { isSaved, type Node } from "./data";
-import { brief, count, counted, cut, date, figure, partOf, share } from "./format";
+import { brief, count, counted, cut, date, figure, kindsOf, partOf, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
 import { isExcluded, samples } from "./map/scene";
 import { Added } from "./panels/added";
@@ -212,7 +212,7 @@ function Legend() {
       {has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
       <Sizes />
       {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>}
-      {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">shared exchange deposits</span></Toggle>}
+      {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Where holders moved tokens in the same minutes (time nodes)">used together: {kindsOf((shown.value?.nodes ?? []).filter((node) => node.kind === "time"))}</span></Toggle>}
       {history.value?.hasOwners && <Owners />}
       {has((node) => isExcluded(node) && node.is_cex === true) && <Toggle layer="exchanges">exchanges</Toggle>}
       {has((node) => isExcluded(node) && !node.is_cex) && <Toggle layer="contracts">pools, contracts</Toggle>}
@@ -320,7 +320,7 @@ function Help() {
         <p>
           A bubble is a holder, its area the part of the supply that it holds. Lines are transfers; holders that they
           connect are a cluster, in one colour and with one number. A hollow ring is a wallet that links
-          holders (a magic node). It can hold a part of the supply too. A diamond is an exchange or contract in one window of
+          holders (a magic node). It can hold a part of the supply too. A diamond is an exchange, pool or contract in one window of
           time (a time node). It connects the holders that used it then. Exchanges and contracts themselves are listed below the
           map. The card of a cluster says why its holders are together.
         </p>

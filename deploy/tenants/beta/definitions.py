@@ -14,7 +14,7 @@ workspace = WorkspaceResource(
     provider=ProviderResource(url=dg.EnvVar("BETA_PROVIDER"), api_key=dg.EnvVar("BETA_API_KEY")),
     lake=LakeResource(path=str(settings.lake_folder)),
     warehouse=WarehouseResource(path=str(settings.warehouse)),
-    engine=EngineResource(store=str(settings.engine_store)),
+    engine=EngineResource.of(settings),
     settings_file=str(SETTINGS),
 )
 daily = dg.define_asset_job("daily", selection=dg.AssetSelection.all())

@@ -76,16 +76,17 @@ def calibrated(measured: Iterable[Mapping[Level, tuple[int, int]]]) -> dict[Leve
     """Return the confidence of each level that data with known owners support; the stated one if none does.
 
     It is the lowest share of right pairs in data with ``LEAST_PAIRS`` or more, rounded down to twentieths, from 0.1 to
-    0.95. Within a kind of evidence it does not fall.
+    0.95. Within a kind of evidence, a level has at least 0.05 less than the next stronger one: so a crowd loses the
+    joins of the weakest level first.
     """
     all_measured = list(measured)
     confidences: dict[Level, float] = {}
-    for (kind, level), stated in LEVELS.items():
+    for (kind, level), stated in reversed([*LEVELS.items()]):
         counts = [one[kind, level] for one in all_measured if one.get((kind, level), (0, 0))[1] >= LEAST_PAIRS]
         lowest = min((right / pairs for right, pairs in counts), default=stated)
-        rounded = max(0.1, min(0.95, int(20 * lowest + 1e-9) / 20))
-        confidences[kind, level] = max(rounded, confidences.get((kind, level - 1), 0.1))
-    return confidences
+        twentieths = min(19, int(20 * lowest + 1e-9), round(20 * confidences.get((kind, level + 1), 1.0)) - 1)
+        confidences[kind, level] = max(2, twentieths) / 20
+    return {level: confidences[level] for level in LEVELS}
 
 
 def interval(right: int, pairs: int) -> tuple[float, float]:

@@ -49,7 +49,7 @@ CERTAIN: Final = 0.95
 EVIDENCE_KINDS: Final[Mapping[str, EvidenceKind]] = {
     kind.name: kind
     for kind in (
-        EvidenceKind("direct", "transfers", (0.3, 0.75, 0.95), needs_times=False),
+        EvidenceKind("direct", "transfers", (0.3, 0.6, 0.65, 0.7, 0.75, 0.95), needs_times=False),
         EvidenceKind("sweep", "transfers", (0.1, 0.95)),
         EvidenceKind("first_funder", "funding", (0.1, 0.7)),
         EvidenceKind("disperse", "funding", (0.1, 0.5), needs_times=False),

@@ -11,6 +11,7 @@ import pyarrow as pa
 from holderlake.analysis.entities.files import plain_text
 from holderlake.analysis.entities.links import MARKED
 from holderlake.core.contract.chains import BURN_ADDRESSES
+from holderlake.engine.catalog.labels import marked_addresses
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 
@@ -30,7 +31,7 @@ def store_files(store: Store) -> list[str]:
 
 def store_marks(store: Store) -> pa.Table:
     """Return the addresses with a label, token contracts and burn addresses of a store, in the schema ``MARKED``."""
-    marked = store.marked_addresses()
+    marked = store.read(marked_addresses)
     return pa.table([list(marked), [label.is_cex for label in marked.values()]], MARKED)
 
 

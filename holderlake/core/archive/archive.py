@@ -12,6 +12,7 @@ import json
 import logging
 import tempfile
 from asyncio import AbstractEventLoop
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,8 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from holderlake.core.archive.pieces import DamagedPiece, Piece
-from holderlake.core.archive.segments import Place, Segments
+from holderlake.core.archive.segments import DamagedPiece, Piece, Place, Segments
 from holderlake.core.contract.requests import Request
 from holderlake.core.contract.times import partition_text
 from holderlake.core.storage.atomic_files import write_whole
@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST_FILE: Final = "lost.txt"
 """Name of the file next to a damaged segment that lists the digests of its unreadable answers, one a line."""
+_UNREADABLE: Final = (DamagedPiece, KeyError, ValueError, TypeError)
 PartitionName: TypeAlias = tuple[str, str, str]
 """Family, chain and timestamp of a partition of the lake."""
 OtherRecords: TypeAlias = Callable[[PartitionName | None], Iterable[tuple[PartitionName, Sequence[bytes]]]]
@@ -43,19 +44,18 @@ OtherRecords: TypeAlias = Callable[[PartitionName | None], Iterable[tuple[Partit
 class ArchivedAnswer:
     """An undecoded answer from the archive. ``digest`` is its name, ``sha256`` the hash of ``raw``.
 
-    ``as_of`` is a partition value such as ``20261120T000000Z``. For an endpoint without history mode it is ``known``
-    and the day of the call; it is empty for the latest data.
+    ``fetched_at`` is naive UTC. ``as_of`` is a partition value such as ``20261120T000000Z``; for an endpoint without
+    history mode ``known`` and the day of the call; empty for the latest data. ``request`` has its ``method``, ``path``,
+    ``query`` and ``body``.
     """
 
     raw: bytes = field(repr=False)
     fetched_at: datetime
-    """Naive UTC."""
     digest: str
     sha256: str
     provider_id: str
     as_of: str
     request: Mapping[str, Any]
-    """``method``, ``path``, ``query`` and ``body`` of the request."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,7 @@ class NewAnswer:
 
 @dataclass(frozen=True)
 class ArchiveSize:
-    """Size of the archive.
-
-    ``answers`` is the number of current answers, ``stored_bytes`` their compressed size on disk. ``damaged`` is the
-    number of damaged files that were moved away.
-    """
+    """Number of current answers, their compressed bytes on disk, and damaged files that were moved away."""
 
     answers: int
     stored_bytes: int
@@ -87,14 +83,13 @@ class ArchiveSize:
 class StoredAnswer:
     """Metadata of an archived answer. ``digest`` is its name, ``sha256`` the hash of its bytes.
 
-    ``superseded`` is True if a later answer with this name replaced it.
+    ``fetched_at`` is naive UTC. ``superseded`` is True if a later answer with this name replaced it.
     """
 
     place: Place
     digest: str
     sha256: str
     fetched_at: datetime
-    """Naive UTC."""
     request: Mapping[str, Any]
     stored_bytes: int
     superseded: bool
@@ -138,34 +133,15 @@ class AnswerArchive:
         return hashlib.sha256(_key_text(provider_id, request, as_of).encode()).hexdigest()
 
     def keys(self, provider_id: str, request: Request, paths: Iterable[str], as_of: datetime | str | None) -> list[str]:
-        """Return the digests of several requests that differ from ``request`` only in their paths.
-
-        ``paths`` are percent-encoded. The digests are in the order of ``paths``.
-        """
+        """Return the digests of requests that differ from ``request`` only in their percent-encoded ``paths``."""
         head, _, tail = _key_text(provider_id, request, as_of).partition(json.dumps(request.path))
         return [hashlib.sha256(f'{head}"{path}"{tail}'.encode()).hexdigest() for path in paths]
 
-    def put(
-        self,
-        key: str,
-        request: Request,
-        raw: bytes,
-        *,
-        fetched_at: datetime,
-        provider_id: str,
-        as_of: datetime | str | None,
-    ) -> ArchivedAnswer:
-        """Archive the bytes ``raw`` of an answer under its digest ``key``; an earlier answer of the key is superseded.
-
-        ``fetched_at`` is naive UTC. ``as_of`` is the value from which ``key`` was computed. Raises ``OSError``; then
-        nothing has changed.
-        """
-        (answer,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
-        return answer
-
     def put_all(self, answers: Sequence[NewAnswer]) -> list[ArchivedAnswer]:
-        """Archive all answers or none, with one sync to disk. Return them in the order of ``answers``. Raises
-        ``OSError``."""
+        """Archive all answers or none, with one sync to disk, and return them in order. Raises ``OSError``.
+
+        Earlier answers of the same names are superseded.
+        """
         pieces = [Piece(_about(answer), answer.raw) for answer in answers]
         self._segments.add(pieces)
         return [_answer(answer.key, piece) for answer, piece in zip(answers, pieces, strict=True)]
@@ -188,9 +164,8 @@ class AnswerArchive:
         return place is not None and _is_since(place, since)
 
     async def holds_now(self, key: str, since: datetime | None = None) -> bool:
-        """Return whether the archive has an answer of a key, fetched at or after ``since`` (naive UTC), from any host.
+        """Return what ``holds`` returns, from any host: of a bucket, first add the latest segments of other hosts.
 
-        If the archive is in a bucket, this first adds the latest segments of other hosts to this host's index.
         Concurrent callers of an event loop share this step.
         """
         if not self.is_local and self._may_be_old():
@@ -209,18 +184,14 @@ class AnswerArchive:
         return self._segments.current(keys, since.isoformat() if since else "")
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the answer of a key with this SHA-256, superseded or not; None if it is missing.
-
-        If ``fetched_at`` (naive UTC) is given, it must be the answer's fetch time.
-        """
+        """Return the answer of a key with this SHA-256 and fetch time (naive UTC, None for any), superseded or not."""
         at = fetched_at and fetched_at.isoformat()
         places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
         answers = (self._at(place) for place in places if at in (None, place.fetched_at))
         return next((answer for answer in answers if answer), None)
 
     def __contains__(self, key: str) -> bool:
-        """Return whether the archive has a current answer of this digest, without reading it."""
-        return self._segments.find(key) is not None
+        return self.holds(key)
 
     def __iter__(self) -> Iterator[ArchivedAnswer]:
         """Iterate over the current answers by digest. Segments with damaged answers are moved away."""
@@ -249,14 +220,14 @@ class AnswerArchive:
         return None if newest is None else newest[:10]
 
     def size(self) -> ArchiveSize:
-        """Return the size of the archive without reading the answers. Superseded answers are not counted."""
+        """Return the size of the archive without reading the answers."""
         answers, stored_bytes = self._segments.sizes()
         return ArchiveSize(answers, stored_bytes, damaged=sum(1 for _ in (self.root / _DAMAGED).glob("*")))
 
     def _at(self, place: Place) -> ArchivedAnswer | None:
         try:
             return _checked(place, self._segments.read(place))
-        except (DamagedPiece, KeyError, ValueError, TypeError) as error:
+        except _UNREADABLE as error:
             self._set_aside(place, error)
         except FileNotFoundError:
             self._segments.refresh(all_segments=True)
@@ -271,7 +242,8 @@ class AnswerArchive:
 
     def _set_aside(self, place: Place, error: Exception) -> None:
         """Move the segment of a damaged answer away. The readable answers of the segment stay in the archive."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=_made_folder(self.root / _DAMAGED)))
+        (self.root / _DAMAGED).mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=self.root / _DAMAGED))
         lost_digests = self._segments.set_aside(place.segment, folder)
         write_whole(folder / _LOST_FILE, "".join(f"{name}\n" for name in lost_digests).encode())
         _log.warning(
@@ -289,12 +261,12 @@ class AnswerArchive:
         except DatabaseError as error:
             yield str(error)
             return
-        damaged: dict[str, int] = {}
+        damaged: Counter[str] = Counter()
         for place in self._segments.places() if every_byte else ():
             try:
                 _checked(place, self._segments.read(place))
-            except (DamagedPiece, KeyError, ValueError, TypeError, OSError):
-                damaged[place.segment] = damaged.get(place.segment, 0) + 1
+            except (*_UNREADABLE, OSError):
+                damaged[place.segment] += 1
         for segment, answers in damaged.items():
             yield f"{self.root / segment}: {counted(answers, 'answer')} in it cannot be read"
 
@@ -306,11 +278,6 @@ class AnswerArchive:
         """Return the digests of answers that were in damaged segments and were not fetched again."""
         digest_lists = (path.read_text("utf-8").split() for path in (self.root / _DAMAGED).glob(f"*/{_LOST_FILE}"))
         return sorted({digest for digests in digest_lists for digest in digests if digest not in self})
-
-
-def _made_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def as_of_text(as_of: datetime | str | None) -> str:

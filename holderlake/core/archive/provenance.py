@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import zstandard
 
-from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.archive.archive import AnswerArchive, PartitionName
 from holderlake.core.contract.requests import ENDPOINTS, Request
 from holderlake.core.contract.times import parse_partition
 from holderlake.core.storage.atomic_files import write_whole
@@ -35,11 +35,7 @@ _REQUESTS: Final = {request.endpoint: request for request in ENDPOINTS}
 
 
 class Archived(NamedTuple):
-    """Reference to an archived answer.
-
-    ``digest`` is its name in the archive, ``sha256`` the hash of its bytes. ``fetched_at`` is the time at which it was
-    fetched (naive UTC).
-    """
+    """An archived answer: its name (``digest``), the hash of its bytes, and its fetch time (naive UTC)."""
 
     digest: str
     sha256: str
@@ -48,10 +44,7 @@ class Archived(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request, as its endpoint and fields, with the reference to its archived answer.
-
-    ``digest``, ``sha256`` and ``fetched_at`` are those of ``Archived``. They are None if there is no answer.
-    """
+    """A request, as its endpoint and fields, and its archived answer (``Archived``), None without one."""
 
     endpoint: str
     fields: dict[str, Any]
@@ -82,10 +75,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """The subjects of one or more requests of a commit, with these requests and the failed subjects.
-
-    ``asked`` is empty if the local engine computed the rows.
-    """
+    """Subjects that a commit requested together. ``asked`` is empty if the local engine computed the rows."""
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -94,10 +84,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit to a partition of the lake.
+    """A commit, at the time ``at`` (naive UTC), to the partition of the instant ``timestamp``, a partition value.
 
-    ``timestamp`` is the partition's instant as text (``20261120T000000Z``), ``at`` the time of the commit (naive UTC),
-    ``live`` True if the requests had no timestamp.
+    ``live`` is True if the requests had no timestamp. ``options`` are those of all requests. ``rules`` are the
+    provider's rules (thresholds for maps) as JSON. ``store_change`` is the number of a change of the user's own store
+    that the rows include, None for another provider.
     """
 
     family: str
@@ -108,11 +99,8 @@ class Commit:
     at: datetime
     groups: tuple[Group, ...]
     options: dict[str, Any] = field(default_factory=dict)
-    """Options of all its requests."""
     rules: str | None = None
-    """The provider's rules (thresholds for maps) as JSON; None if not known."""
     store_change: int | None = None
-    """Number of a change of the user's own store that the rows include; None for another provider."""
 
     @property
     def place(self) -> Place:
@@ -138,21 +126,16 @@ def group_of(
     answers: Sequence[Archived],
     failures: Sequence[Mapping[str, Any]],
 ) -> Group:
-    """Return the ``Group`` of the subjects that ``requests`` are about.
+    """Return the ``Group`` of the subjects that ``requests`` are about. The last requests may lack an answer.
 
-    ``answers[i]`` is the answer to ``requests[i]``. If there are fewer answers than requests, the last requests have no
-    answer. ``failures`` are rows of the lake's table ``failures``.
+    ``failures`` are rows of the lake's table ``failures``.
     """
     failed = tuple(Failed(row["subject"], row["code"], row["reason"], row["answer_hash"]) for row in failures)
-    calls = []
-    for place, request in enumerate(requests):
-        fields = _fields(request)
-        if place < len(answers):
-            answer = answers[place]
-            calls.append(Asked(request.endpoint, fields, answer.digest, answer.sha256, answer.fetched_at))
-        else:
-            calls.append(Asked(request.endpoint, fields))
-    return Group(tuple(subjects), tuple(calls), failed)
+    without: list[tuple[None, None, None]] = [(None, None, None)] * (len(requests) - len(answers))
+    references: list[tuple[str | None, str | None, datetime | None]] = [*answers, *without]
+    calls = zip(requests, references, strict=True)
+    asked = tuple(Asked(request.endpoint, _fields(request), *reference) for request, reference in calls)
+    return Group(tuple(subjects), asked, failed)
 
 
 def encoded(commit: Commit) -> bytes:
@@ -167,29 +150,20 @@ def note(archive: AnswerArchive, commit: Commit) -> None:
     write_whole(_folder(archive) / _place(*commit.place) / name, encoded(commit))
 
 
-def records(archive: AnswerArchive) -> list[Path]:
-    """Return the files of all commit records, sorted by chain, timestamp, family and time of the commit."""
+def records(archive: AnswerArchive, place: PartitionName | None = None) -> list[Path]:
+    """Return the files of the commit records of a partition, or of all, sorted by chain, timestamp, family and time.
+
+    Records in the manifests of a lake in a bucket are first copied to this host's journal, unless they are there.
+    """
     archive.check_format()
-    _copy_other_records(archive, None)
-    return sorted(path for path in _folder(archive).glob(f"{ANY_PARTITION}/*/*{_SUFFIX}") if path.name[0] != ".")
-
-
-def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
-    """Return the files of a partition's commit records, oldest first. ``place`` is (family, chain, timestamp)."""
-    archive.check_format()
-    _copy_other_records(archive, place)
-    folder = _folder(archive) / _place(*place)
-    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if path.name[0] != ".")
-
-
-def _copy_other_records(archive: AnswerArchive, place: tuple[str, str, str] | None) -> None:
-    """Copy the commit records in the manifests of a lake in a bucket to this host's journal, unless they are there."""
-    for other_place, records in archive.other_records(place):
+    for other_place, other_records in archive.other_records(place):
         folder = _folder(archive) / _place(*other_place)
-        for number, record in enumerate(records):
+        for number, record in enumerate(other_records):
             path = folder / f"{number:06d}-{hashlib.sha256(record).hexdigest()[:16]}{_SUFFIX}"
             if not path.exists():
                 write_whole(path, record)
+    folders = f"{ANY_PARTITION}/*" if place is None else _place(*place)
+    return sorted(path for path in _folder(archive).glob(f"{folders}/*{_SUFFIX}") if path.name[0] != ".")
 
 
 def read(path: Path) -> Commit | None:
@@ -203,12 +177,9 @@ def read(path: Path) -> Commit | None:
         return None
 
 
-def newest_answer(archive: AnswerArchive, place: tuple[str, str, str]) -> tuple[Request, bytes] | None:
-    """Return a request and its archived answer of a partition's newest commit; None if it has none.
-
-    ``place`` is (family, chain, timestamp).
-    """
-    for path in reversed(records_of(archive, place)):
+def newest_answer(archive: AnswerArchive, place: PartitionName) -> tuple[Request, bytes] | None:
+    """Return a request and its archived answer of a partition's newest commit; None if it has none."""
+    for path in reversed(records(archive, place)):
         commit = read(path)
         for call in (call for group in (commit.groups if commit else ()) for call in group.asked):
             if call.digest and call.sha256 and (answer := archive.version(call.digest, call.sha256)):

@@ -1,9 +1,8 @@
 """Segments: files that hold many archived answers (pieces), and the index of the pieces.
 
-A segment is a sequence of zstd frames. Each frame is a piece: a line of JSON (metadata), then the answer's bytes. A
-segment is written once, synced, and never changed. Pieces share files because each file costs time and space. The index
-(SQLite) can be rebuilt from the segments. Opening it adds segments that are not in it, because
-a process was killed after writing them.
+A segment is a sequence of zstd frames, one for each piece. It is written once, synced, and never changed. Pieces share
+files because each file costs time and space. The index (SQLite) can be rebuilt from the segments. Opening it adds
+segments that are not in it, because a process was killed after writing them.
 """
 
 from __future__ import annotations
@@ -13,47 +12,22 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import sqlalchemy as sa
 import zstandard
-from sqlalchemy import (
-    Column,
-    Connection,
-    Executable,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    UniqueConstraint,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-    tuple_,
-    update,
-)
+from sqlalchemy import Connection, Executable
 
-from holderlake.core.archive.pieces import (
-    DamagedPiece,
-    Entry,
-    Piece,
-    about_of,
-    decompressed,
-    encoded,
-    entries_in,
-    rows_of,
-)
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.core.storage.locks import locked
+from holderlake.core.storage.names import BadName, digest_name
 from holderlake.core.storage.sqlite import DamagedDatabase, DatabaseError
 from holderlake.core.storage.state import Row, State, put
 
@@ -73,39 +47,58 @@ _TICK: Final = 2_000_000_000
 """Nanoseconds. Two changes of a folder within this time may have the same time stamp."""
 SEGMENT: Final = re.compile(r"packs/[0-9-]{10}/[0-9a-f-]+\.zst")
 
-_TABLES: Final = MetaData()
-_PIECES: Final = Table(
+_TABLES: Final = sa.MetaData()
+_PIECES: Final = sa.Table(
     "pieces",
     _TABLES,
-    Column("id", Integer, primary_key=True),
-    *(Column(name, Text, nullable=False) for name in ("name", "sha256", "fetched_at", "pack")),
-    *(Column(name, Integer, nullable=False) for name in ("start", "length")),
-    Column("superseded", Integer, nullable=False, server_default=text("0")),
-    UniqueConstraint("pack", "start"),
+    sa.Column("id", sa.Integer, primary_key=True),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("name", "sha256", "fetched_at", "pack")),
+    *(sa.Column(name, sa.Integer, nullable=False) for name in ("start", "length")),
+    sa.Column("superseded", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.UniqueConstraint("pack", "start"),
 )
 _PIECE: Final = _PIECES.c
-_IS_CURRENT: Final = text("superseded = 0")
-Index("present", _PIECE.name, unique=True, sqlite_where=_IS_CURRENT)
-Index("pieces_by_name", _PIECE.name)
+_IS_CURRENT: Final = sa.text("superseded = 0")
+sa.Index("present", _PIECE.name, unique=True, sqlite_where=_IS_CURRENT)
+sa.Index("pieces_by_name", _PIECE.name)
 # A folder that has not changed since it was read is not read again.
-_FOLDERS: Final = Table(
+_FOLDERS: Final = sa.Table(
     "folders",
     _TABLES,
-    Column("name", Text, primary_key=True),
-    Column("changed", Integer, nullable=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("changed", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-_CURRENT: Final = text(
+_CURRENT: Final = sa.text(
     "SELECT name FROM json_each(:names) AS wanted "
     "CROSS JOIN pieces ON name = wanted.value AND superseded = 0 AND fetched_at >= :since"
 )
 _NAMES_AT_ONCE: Final = 10_000
-_LATEST: Final = text(
+_LATEST: Final = sa.text(
     "UPDATE pieces SET superseded = 0 "
     "WHERE id = (SELECT id FROM pieces WHERE name = :named ORDER BY fetched_at DESC, id DESC LIMIT 1)"
 )
-_SUPERSEDE: Final = update(_PIECES).where(_IS_CURRENT, _PIECE.name == bindparam("named")).values(superseded=1)
-_REMOVE: Final = delete(_PIECES).where(_PIECE.pack == bindparam("segment"))
+_SUPERSEDE: Final = sa.update(_PIECES).where(_IS_CURRENT, _PIECE.name == sa.bindparam("named")).values(superseded=1)
+_REMOVE: Final = sa.delete(_PIECES).where(_PIECE.pack == sa.bindparam("segment"))
+
+
+Entry: TypeAlias = tuple[str, str, str, int, int]
+"""Name, SHA-256, fetch time, start and length of a piece of a segment."""
+
+
+class DamagedPiece(Exception):
+    """The bytes of a piece differ from those that were written."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a segment: an answer's bytes (``raw``), and its metadata ``about``.
+
+    ``about`` has at least ``digest`` (the piece's name), ``sha256`` of ``raw``, and ``fetched_at`` (ISO 8601, UTC).
+    """
+
+    about: Mapping[str, Any]
+    raw: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -168,9 +161,8 @@ class Segments:
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Write pieces to one new segment. Earlier pieces of the same names become superseded. Raises ``OSError``."""
-        frames = encoded(pieces)
-        entries = list(rows_of((piece.about for piece in pieces), frames))
-        segment = self._write(frames, entries)
+        heads = [(piece.about["digest"], piece.about["sha256"], piece.about["fetched_at"]) for piece in pieces]
+        segment, entries = self._written(encoded(pieces), heads)
         try:
             self._changed(lambda db: enter(db, segment, entries))
         except DatabaseError as error:  # the segment exists: the index adds it when it is opened again
@@ -178,50 +170,44 @@ class Segments:
 
     def find(self, name: str) -> Place | None:
         """Return the location of the current piece of a name; None if there is none."""
-        places = self._select(select(_PIECES).where(_PIECE.name == name, _IS_CURRENT))
+        places = _as_places(self._rows(sa.select(_PIECES).where(_PIECE.name == name, _IS_CURRENT)))
         return places[0] if places else None
 
     def current(self, names: Sequence[str], since: str = "") -> set[str]:
         """Return those of the names that have a current piece, fetched at or after ``since`` (ISO 8601 text, UTC)."""
-        if not self._exists():
-            return set()
         parts = (names[start : start + _NAMES_AT_ONCE] for start in range(0, len(names), _NAMES_AT_ONCE))
         return {name for part in parts for (name,) in self._rows(_CURRENT, {"names": json.dumps(part), "since": since})}
 
     def all_of(self, name: str) -> list[Place]:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
-        return self._select(select(_PIECES).where(_PIECE.name == name).order_by(_PIECE.superseded, _PIECE.id.desc()))
+        pieces = sa.select(_PIECES).where(_PIECE.name == name)
+        return _as_places(self._rows(pieces.order_by(_PIECE.superseded, _PIECE.id.desc())))
 
     def places(self) -> Iterator[Place]:
         """Yield the locations of all pieces: first the current ones, sorted by name, then the superseded ones.
 
         The index is read in batches of ten thousand locations, so memory does not grow with the archive.
         """
-        for superseded in (0, 1) if self._exists() else ():
-            pages = select(_PIECES).where(text(f"superseded = {superseded}")).order_by(_PIECE.name, _PIECE.id)
+        for superseded in (0, 1):
+            pages = sa.select(_PIECES).where(sa.text(f"superseded = {superseded}")).order_by(_PIECE.name, _PIECE.id)
             last_place = ("", 0)
-            while page := self._rows(pages.where(tuple_(_PIECE.name, _PIECE.id) > last_place).limit(_NAMES_AT_ONCE)):
+            while page := self._rows(pages.where(sa.tuple_(_PIECE.name, _PIECE.id) > last_place).limit(_NAMES_AT_ONCE)):
                 last_place = page[-1][1], page[-1][0]
                 yield from _as_places(page)
 
     def sizes(self) -> tuple[int, int]:
         """Return the number of current pieces, and their compressed bytes."""
-        if not self._exists():
-            return 0, 0
-        query = select(func.count(), func.coalesce(func.sum(_PIECE.length), 0)).where(_IS_CURRENT)
-        ((count, compressed_bytes),) = self._rows(query.select_from(_PIECES))
+        query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_PIECE.length), 0)).where(_IS_CURRENT)
+        ((count, compressed_bytes),) = self._rows(query.select_from(_PIECES)) or [(0, 0)]
         return count, compressed_bytes
 
     def newest(self) -> str | None:
-        """Return the fetch time of the newest piece (ISO 8601 text, UTC); None if there are no pieces.
+        """Return the latest fetch time (ISO 8601 text, UTC) of the 64 pieces that were added last; None without pieces.
 
-        It is the latest among the 64 pieces that were added last: a scan of all pieces would be slow.
+        A scan of all pieces would be slow.
         """
-        if not self._exists():
-            return None
-        last_pieces = select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64).subquery()
-        ((newest,),) = self._rows(select(func.max(last_pieces.c.fetched_at)))
-        return None if newest is None else str(newest)
+        last_pieces = self._rows(sa.select(_PIECE.fetched_at).order_by(_PIECE.id.desc()).limit(64))
+        return max((fetched_at for (fetched_at,) in last_pieces), default=None)
 
     def check_index(self) -> None:
         """Check the integrity of the index file. Raises ``DatabaseError``."""
@@ -256,7 +242,7 @@ class Segments:
     def forget(self, place: Place) -> None:
         """Remove a piece from the index, unless the piece was moved to another segment."""
         forgotten = _PIECE.id == place.id, _PIECE.pack == place.segment
-        self._changed(lambda db: db.execute(delete(_PIECES).where(*forgotten)))
+        self._changed(lambda db: db.execute(sa.delete(_PIECES).where(*forgotten)))
 
     def remove(self, places: Iterable[Place]) -> None:
         """Delete pieces and their segments. Other pieces of these segments are first moved to new segments."""
@@ -264,8 +250,8 @@ class Segments:
         for segment in dict.fromkeys(place.segment for place in pieces):
             piece_ids = [{"piece": place.id} for place in pieces if place.segment == segment]
             with self._index.transaction() as db:  # meanwhile no other process adds unknown segments
-                db.execute(delete(_PIECES).where(_PIECE.id == bindparam("piece")), piece_ids)
-                other_pieces = select(_PIECES).where(_PIECE.pack == segment).order_by(_PIECE.start)
+                db.execute(sa.delete(_PIECES).where(_PIECE.id == sa.bindparam("piece")), piece_ids)
+                other_pieces = sa.select(_PIECES).where(_PIECE.pack == segment).order_by(_PIECE.start)
                 places_left = _as_places(db.execute(other_pieces))
                 if places_left:
                     self._copy(db, places_left)
@@ -278,35 +264,30 @@ class Segments:
         """
         folder.mkdir(parents=True, exist_ok=True)
         with self._index.transaction() as db:
-            listed = {*db.scalars(select(_PIECE.name).where(_PIECE.pack == segment))}
+            listed = {*db.scalars(sa.select(_PIECE.name).where(_PIECE.pack == segment))}
             content = self._read(segment)
             entries = list(entries_in(content))
             db.execute(_REMOVE, {"segment": segment})
-            if entries:
-                self._enter_readable(db, content, entries)
+            if entries:  # of pieces of one name, the one that was fetched last becomes the current one
+                frames = [content[start : start + length] for _, _, _, start, length in entries]
+                enter(db, *self._written(frames, [entry[:3] for entry in entries]))
+                supersede(db, {entry[0] for entry in entries})
             self._move(segment, folder)
         return sorted(listed - {entry[0] for entry in entries})
-
-    def _enter_readable(self, db: Connection, content: bytes, entries: Sequence[Entry]) -> None:
-        """Write the readable pieces of a damaged segment to a new segment.
-
-        ``content`` are the segment's bytes; ``entries`` are (name, SHA-256, fetch time, start, length) of these pieces.
-        If several pieces have one name, the piece that was fetched last becomes the current one.
-        """
-        frames = [content[start : start + length] for _, _, _, start, length in entries]
-        abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)
-        new_entries = list(rows_of(abouts, frames))
-        enter(db, self._write(frames, new_entries), new_entries)
-        supersede(db, {entry[0] for entry in entries})
 
     def _copy(self, db: Connection, places: Sequence[Place]) -> None:
         """Copy pieces to one new segment, and point the index to it."""
         frames = [self.piece_bytes(place) for place in places]
-        abouts = ({"digest": place.name, "sha256": place.sha256, "fetched_at": place.fetched_at} for place in places)
-        new_entries = list(rows_of(abouts, frames))
-        segment = self._write(frames, new_entries)
+        heads = [(place.name, place.sha256, place.fetched_at) for place in places]
+        segment, new_entries = self._written(frames, heads)
         for place, entry in zip(places, new_entries, strict=True):
-            db.execute(update(_PIECES).where(_PIECE.id == place.id).values(pack=segment, start=entry[3]))
+            db.execute(sa.update(_PIECES).where(_PIECE.id == place.id).values(pack=segment, start=entry[3]))
+
+    def _written(self, frames: Sequence[bytes], heads: Sequence[tuple[str, str, str]]) -> tuple[str, list[Entry]]:
+        """Write frames to a new segment. ``heads`` are (name, SHA-256, fetch time). Return its name and entries."""
+        starts = accumulate((len(frame) for frame in frames), initial=0)
+        entries = [(*head, start, len(frame)) for head, start, frame in zip(heads, starts, frames, strict=False)]
+        return self._write(frames, entries), entries
 
     @cached_property
     def _index(self) -> State:
@@ -360,6 +341,9 @@ class Segments:
                 work(db)
 
     def _rows(self, query: Executable, values: Row | None = None) -> list[tuple[Any, ...]]:
+        """Return rows of the index; none if the archive has no pieces. This never creates an index."""
+        if not self._exists():
+            return []
         try:
             return self._index.rows(query, values)
         except DamagedDatabase as error:
@@ -368,14 +352,14 @@ class Segments:
 
     def _add_unknown(self, db: Connection) -> None:
         """Add segments that the index lacks, oldest pieces first, and remove entries of segments that are gone."""
-        known_folders = {name: changed for name, changed in db.execute(select(_FOLDERS))}
+        known_folders = {name: changed for name, changed in db.execute(sa.select(_FOLDERS))}
         new_entries: list[tuple[str, str, int, Entry]] = []
         for folder in self.root.glob("packs/*"):
             name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
             if known_folders.get(name) == changed:
                 continue
             present = {f"{name}/{path.name}" for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")}
-            listed = {*db.scalars(select(_PIECE.pack).distinct().where(_PIECE.pack.between(f"{name}/", f"{name}0")))}
+            listed = {*db.scalars(sa.select(_PIECE.pack).distinct().where(_PIECE.pack.between(f"{name}/", f"{name}0")))}
             remove_segments(db, listed - present)
             for segment in present - listed:
                 new_entries += [(entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment))]
@@ -384,17 +368,14 @@ class Segments:
         for _, segment, _, entry in sorted(new_entries):
             enter(db, segment, [entry])
 
-    def _select(self, query: Executable) -> list[Place]:
-        return _as_places(self._rows(query)) if self._exists() else []
-
     def _exists(self) -> bool:
-        """Return whether the archive may have pieces, without creating an index."""
+        """Return whether the archive may have pieces."""
         return "_index" in vars(self) or self.root.exists()
 
 
 def _check(index: State, path: Path) -> None:
     """Raise ``DamagedDatabase`` if SQLite's integrity check of the index fails."""
-    ((result,),) = index.rows(text("PRAGMA integrity_check(1)"))
+    ((result,),) = index.rows(sa.text("PRAGMA integrity_check(1)"))
     if result != "ok":
         raise DamagedDatabase(f"{path} is damaged ({result}); {_REMEDY}")
 
@@ -404,7 +385,7 @@ def enter(db: Connection, segment: str, entries: Iterable[Entry]) -> None:
 
     ``entries`` are (name, SHA-256, fetch time, start, length) of the pieces.
     """
-    known_starts = {*db.scalars(select(_PIECE.start).where(_PIECE.pack == segment))}
+    known_starts = {*db.scalars(sa.select(_PIECE.start).where(_PIECE.pack == segment))}
     fresh = [entry for entry in entries if entry[3] not in known_starts]
     if not fresh:
         return
@@ -412,7 +393,7 @@ def enter(db: Connection, segment: str, entries: Iterable[Entry]) -> None:
     names = ("name", "sha256", "fetched_at", "start", "length", "superseded", "pack")
     rows = [(*entry, int(last_index[entry[0]] > place), segment) for place, entry in enumerate(fresh)]
     db.execute(_SUPERSEDE, [{"named": name} for name in last_index])
-    db.execute(insert(_PIECES), [dict(zip(names, row, strict=True)) for row in rows])
+    db.execute(sa.insert(_PIECES), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def supersede(db: Connection, names: Iterable[str]) -> None:
@@ -424,7 +405,7 @@ def supersede(db: Connection, names: Iterable[str]) -> None:
 
 def known_segments(index: State, after_name: str = "") -> set[str]:
     """Return the names of the segments in the index that sort after a name."""
-    return {name for (name,) in index.rows(select(_PIECE.pack).distinct().where(_PIECE.pack > after_name))}
+    return {name for (name,) in index.rows(sa.select(_PIECE.pack).distinct().where(_PIECE.pack > after_name))}
 
 
 def remove_segments(db: Connection, segments: Iterable[str]) -> None:
@@ -439,3 +420,39 @@ def _as_places(rows: Iterable[Any]) -> list[Place]:
     A row is left out if its path is not that of a segment, because callers may delete the returned files.
     """
     return [place for place in (Place(*row) for row in rows) if SEGMENT.fullmatch(place.segment)]
+
+
+def encoded(pieces: Sequence[Piece]) -> list[bytes]:
+    """Return each piece compressed as a zstd frame."""
+    compressor = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
+    lines = (json.dumps(piece.about, separators=(",", ":")).encode() + b"\n" for piece in pieces)
+    return [compressor.compress(line + piece.raw) for line, piece in zip(lines, pieces, strict=True)]
+
+
+def about_of(text: bytes) -> dict[str, Any]:
+    line, end, _ = text.partition(b"\n")
+    about = json.loads(line)
+    if not end or not isinstance(about, dict):
+        raise ValueError("the metadata of an archived answer are incomplete")
+    return about
+
+
+def decompressed(content: bytes) -> tuple[bytes, int]:
+    """Return the decompressed first frame, and its compressed length in bytes. Raises ``ZstdError``, ``ValueError``."""
+    reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
+    text = reader.decompress(content)
+    if not reader.eof:
+        raise ValueError("the compressed bytes of an archived answer end too early")
+    return text, len(content) - len(reader.unused_data)
+
+
+def entries_in(content: bytes) -> Iterator[Entry]:
+    """Yield (name, SHA-256, fetch time, start, length) of the readable pieces in the bytes of a segment."""
+    start = 0
+    while 0 <= start < len(content):
+        length = 0
+        with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError, BadName):
+            text, length = decompressed(content[start:])
+            about = about_of(text)
+            yield digest_name(about["digest"]), digest_name(about["sha256"]), about["fetched_at"], start, length
+        start = start + length if length else content.find(_MAGIC, start + 1)

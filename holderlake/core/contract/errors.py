@@ -40,7 +40,6 @@ _KINDS: Final = (
     ErrorKind("body_too_large", 413, "the request body is too large"),
     ErrorKind("unsupported_media_type", 415, "the body is not plain JSON"),
     ErrorKind("invalid_request", 422, "a parameter or the body is not valid"),
-    ErrorKind("headers_too_large", 431, "the request's headers are too large"),
     ErrorKind("credits_exhausted", 429, "the month's credits are used up until the renewal date"),
     ErrorKind("rate_limited", 429, "too many calls a minute from one address", retryable=True),
     ErrorKind("internal_error", 500, "the service failed; the request was not charged", retryable=True),

@@ -3,7 +3,7 @@
 The functions here start from JSON bytes. Their tables equal those that the engine computes for the same request,
 without the column ``fetched_at``. Several answers are decoded together, which is faster. An answer with an invalid
 value is decoded alone in the lenient mode: every readable row is kept, and unreadable values are listed with their JSON
-path. Fetching belongs to ``provider``, files to ``lake``.
+path. Each function raises ``MalformedAnswer`` if an answer cannot be parsed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,9 @@ from holderlake.core.contract.models import AddressMetadata, Chain, GroupedTrans
 from holderlake.core.contract.tables import INSTANT_TYPE, MISSING_CONTENT, TABLES, assemble, columns_of_model
 from holderlake.core.decoding import lenient
 from holderlake.core.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable, is_older_map
-from holderlake.core.decoding.missing import (
-    missing_blocks,
-    missing_fields,
-    missing_holders,
-    unnamed,
-)
+from holderlake.core.decoding.missing import missing_blocks, missing_fields, missing_holders, unnamed
 from holderlake.core.decoding.structs import shape_of
-from holderlake.core.decoding.tables import (
-    Common,
-    TokenColumn,
-    holders_table,
-    maps_tables,
-    rows_of,
-)
+from holderlake.core.decoding.tables import Common, TokenColumn, holders_table, maps_tables, rows_of
 from holderlake.core.decoding.transfers import Transfers, distinct
 
 Tables = dict[str, pa.Table]
@@ -58,11 +47,7 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticE
 
 @dataclass(frozen=True)
 class Decoded:
-    """The result of decoding answers. ``tables`` has tables by name, without the column ``fetched_at``.
-
-    ``unreadable`` lists the rows and values that could not be read, and the content that an answer lacks; it is empty
-    if all is there and could be read.
-    """
+    """The tables of answers by name, and the rows, values and content that could not be read or are missing."""
 
     tables: Tables
     unreadable: Sequence[Unreadable] = ()
@@ -82,10 +67,9 @@ def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode maps (JSON bytes) into the five tables of maps by name. ``raws[i]`` is of ``token_addresses[i]``.
+    """Decode maps into the five tables of maps by name. ``raws[i]`` is of ``token_addresses[i]``.
 
-    The rows of a token are in the order of its answer; between them there may be rows of other tokens. Raises
-    ``MalformedAnswer`` if an answer cannot be parsed.
+    The rows of a token are in the order of its answer; between them there may be rows of other tokens.
     """
     common = _common(as_of, chain=chain)
 
@@ -96,10 +80,7 @@ def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 
 
 def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode lists of holders (JSON bytes) into the table ``holders``. ``raws[i]`` is of ``token_addresses[i]``.
-
-    Raises ``MalformedAnswer`` if an answer cannot be parsed.
-    """
+    """Decode lists of holders into the table ``holders``. ``raws[i]`` is of ``token_addresses[i]``."""
     common = _common(as_of, chain=chain)
 
     def build(answers: Iterable[Any], tokens: Sequence[str], is_lenient: bool) -> Tables:
@@ -109,10 +90,10 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
 
 
 def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the answers (JSON bytes) about one address set into the table ``subgraph_transfers``.
+    """Decode the answers about one address set into the table ``subgraph_transfers``.
 
     A large set needs several requests, so two answers may contain the same relationship; it gets one row.
-    ``address_sets`` has exactly one name. Raises ``MalformedAnswer`` if an answer cannot be parsed.
+    ``address_sets`` has exactly one name.
     """
     (address_set,) = address_sets
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
@@ -127,10 +108,10 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
 
 
 def list_rows(table: str, item: type) -> Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]:
-    """Return a function that decodes answers (JSON bytes) which are lists of the model ``item`` into a table.
+    """Return a function that decodes answers which are lists of the model ``item`` into a table.
 
     The columns are those of the model, ``chain`` and ``as_of``; ``token_address`` is the subject of the answers,
-    if the table has it and the model does not. The function raises ``MalformedAnswer`` if an answer cannot be parsed.
+    if the table has it and the model does not.
     """
     is_about_token = "token_address" in TABLES[table].schema.names
     has_token = any(field.name == "token_address" for field in columns_of_model(item))
@@ -155,11 +136,7 @@ address_rows: Final = list_rows("addresses", AddressMetadata)
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode answers (JSON bytes) with the metadata of tokens into the table ``tokens``.
-
-    Tokens that are not on ``chain`` or not in ``token_addresses`` are left out. Raises ``MalformedAnswer`` if an answer
-    cannot be parsed.
-    """
+    """Decode the metadata of tokens into the table ``tokens``. Tokens that were not requested are left out."""
     requested_addresses = {normalise_address(address) for address in token_addresses}
 
     def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
@@ -175,11 +152,7 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 
 
 def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the list of chains (JSON bytes) into the table ``chains``, or only the row of ``chain`` if it is given.
-
-    ``chains`` is not used; it is there because all decoding functions have the same parameters. Raises
-    ``MalformedAnswer`` if an answer cannot be parsed.
-    """
+    """Decode the list of chains into the table ``chains``, or only the row of ``chain``. ``chains`` is not used."""
 
     def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
         chain_list = [listed_chain for answer in answers for listed_chain in answer if chain in (None, listed_chain.id)]
@@ -219,9 +192,8 @@ def _decoded(
             pairs = zip(raws, tokens, strict=True)
             alone = [_decoded([raw], [token], shape, chain, build, lacks) for raw, token in pairs]
             tables = {name: pa.concat_tables(decoded.tables[name] for decoded in alone) for name in alone[0].tables}
-            return Decoded(
-                tables, [replace(note, answer=k) for k, decoded in enumerate(alone) for note in decoded.unreadable]
-            )
+            notes = [replace(note, answer=k) for k, decoded in enumerate(alone) for note in decoded.unreadable]
+            return Decoded(tables, notes)
 
     def decode_leniently() -> Decoded:
         answer, unreadable = lenient.read(raws[0], shape, chain)

@@ -1,8 +1,7 @@
 """Convert values of an answer to Arrow columns: numbers, amounts, dates and addresses.
 
 All functions raise ``ValueError`` for a value that a column cannot store; the lenient mode then decodes the answer
-again. The JSON texts of a column are joined into one text. Arrow splits this text, which is faster than reading the
-values one by one.
+again. The JSON texts of a column are joined, and Arrow splits them, which is faster than reading them one by one.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ def joined_texts(raws: Iterable[Raw]) -> bytes:
 
 
 def split(pieces: Sequence[bytes], count: int) -> pa.Array:
-    """Split ``pieces``, texts that ``joined_texts`` made, into one binary Arrow array, an element for each JSON text.
-
-    Raises ``ValueError`` if the array does not have ``count`` elements, because a JSON text contains the separator.
-    """
+    """Split ``pieces``, texts that ``joined_texts`` made, into a binary Arrow array of ``count`` JSON texts."""
     if not count:
         return pa.array([], pa.binary())
     values = pc.split_pattern(pa.scalar(_SEPARATOR.join(pieces), pa.binary()), _SEPARATOR).values
@@ -62,10 +58,7 @@ def texts_of(raws: Sequence[Raw]) -> pa.Array:
 
 
 def normalised(addresses: list[str]) -> list[str]:
-    """Return addresses in the contract's form: hexadecimal (EVM) in lower case, all others unchanged.
-
-    Raises ``ValueError`` for an empty address.
-    """
+    """Return addresses in the contract's form: hexadecimal (EVM) in lower case, all others unchanged."""
     text = "".join(addresses)
     if text != text.lower() or text.split() != [text]:
         addresses = [*map(normalise_address, addresses)]
@@ -75,7 +68,7 @@ def normalised(addresses: list[str]) -> list[str]:
 
 
 def figure_of(raw: Raw) -> float | None:
-    """Return the number in a raw JSON text; None for null. Raises ``ValueError`` unless it is a finite 64-bit float."""
+    """Return the number in a raw JSON text, a finite 64-bit float; None for null."""
     text = bytes(raw)
     if text == b"null":
         return None
@@ -86,10 +79,7 @@ def figure_of(raw: Raw) -> float | None:
 
 
 def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
-    """Return the two columns of amounts by name: ``name`` (decimal) and ``name_exact`` (text or null).
-
-    ``texts`` is an Arrow array of JSON numbers. See ``contract.tables.amount_columns``.
-    """
+    """Return the columns ``name`` (decimal) and ``name_exact`` (text or null) of an Arrow array of JSON numbers."""
     simple = _are_simple(texts)
     decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
     exact = pa.nulls(len(texts), pa.string())
@@ -128,7 +118,7 @@ def is_amount(number: Decimal) -> bool:
 def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
     """Return an Arrow array of booleans: True for an amount that certainly fits the decimal column.
 
-    Texts of a few characters always fit. So the function first compares lengths, which is fast and is mostly enough.
+    It first compares lengths, which is fast and mostly enough.
     """
     characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):
@@ -140,7 +130,7 @@ def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
 
 
 def integers_of(values: Sequence[int | None]) -> pa.Array:
-    """Return an Arrow array of 64-bit integers and nulls. Raises ``ValueError`` for an integer beyond 64 bits."""
+    """Return an Arrow array of 64-bit integers and nulls."""
     try:
         return pa.array(np.fromiter(values, np.int64, len(values)))
     except TypeError:
@@ -148,7 +138,7 @@ def integers_of(values: Sequence[int | None]) -> pa.Array:
 
 
 def dates_of(seconds: pa.Array) -> pa.Array:
-    """Return unix seconds as an Arrow array of instants. Raises ``ValueError`` outside the years 1 to 9999."""
+    """Return unix seconds as an Arrow array of instants of the years 1 to 9999."""
     ends = pc.min_max(seconds).as_py()
     if ends["min"] is not None and not FIRST_SECOND <= ends["min"] <= ends["max"] <= LAST_SECOND:
         raise ValueError(f"unix seconds {ends['min']} to {ends['max']} are not all within the years 1 to 9999")
@@ -156,7 +146,7 @@ def dates_of(seconds: pa.Array) -> pa.Array:
 
 
 def date_times_of(texts: Sequence[str | None]) -> pa.Array:
-    """Return ISO 8601 texts as an Arrow array of instants (UTC). Raises ``ValueError`` for any other text."""
+    """Return ISO 8601 texts as an Arrow array of instants (UTC)."""
     array = pa.array(texts, pa.string())
     if pc.match_substring_regex(array, _SIMPLE_INSTANT).false_count:
         return pa.array([None if text is None else instant_of(text) for text in texts], INSTANT_TYPE)
@@ -164,10 +154,7 @@ def date_times_of(texts: Sequence[str | None]) -> pa.Array:
 
 
 def instant_of(text: str) -> datetime:
-    """Return the instant (UTC, without zone) of an ISO 8601 text. A text without a time zone is in UTC.
-
-    Raises ``ValueError`` for any other text.
-    """
+    """Return the instant (UTC, without zone) of an ISO 8601 text. A text without a time zone is in UTC."""
     try:
         instant = datetime.fromisoformat(text.strip())
         return as_utc(instant)

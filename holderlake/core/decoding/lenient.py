@@ -19,20 +19,10 @@ import msgspec
 from msgspec import Raw
 from pydantic import BaseModel
 
+from holderlake.core.contract import models
 from holderlake.core.contract.chains import normalise_address
 from holderlake.core.contract.exact_json import MalformedAnswer
 from holderlake.core.contract.fields import AnswerField, fields_of
-from holderlake.core.contract.models import (
-    GROUPED_TRANSFER,
-    GroupedTransfer,
-    GroupedTransferData,
-    Map,
-    Scores,
-    TokenKey,
-    current_map_shape,
-    current_token_key,
-    score_name,
-)
 from holderlake.core.contract.times import from_unix
 from holderlake.core.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
 from holderlake.core.decoding.structs import NULL, RAW_KINDS, UnknownTransfer, empty, stored_fields, struct_of
@@ -65,7 +55,10 @@ class Unreadable:
 
 
 class _Unfit(ValueError):
-    """A value cannot be converted to the type of its field. The message describes the value."""
+    """A value cannot be converted to the type of its field: ``expected`` describes that type."""
+
+    def __init__(self, expected: str, value: Any, addition: str = "") -> None:
+        super().__init__(f"expected {expected}, not {_described(value)}{addition}")
 
 
 class _NoRow(Exception):
@@ -80,26 +73,10 @@ def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Un
     the shape.
     """
     try:
-        return _read(raw, shape, chain)
+        reading = _Reading(chain)
+        return reading.answer(_parsed(raw), shape), reading.all_notes()
     except RecursionError as error:
         raise MalformedAnswer(f"the answer is nested too deeply to be read; it begins {raw[:60]!r}") from error
-
-
-def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadable]]:
-    plain = _parsed(raw)
-    reading = _Reading(chain)
-    if get_origin(shape) is list:
-        answer: Any = reading.list_of(get_args(shape)[0], _expected(list, plain, "$"), "$")
-        if plain and not answer:
-            first_note = reading.notes[0]
-            raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {first_note.path}: {first_note.reason}")
-    else:
-        plain = _expected(dict, plain, "$")
-        plain = _current_map(plain) if shape is Map else plain
-        if not any(isinstance(plain.get(field.name), dict | list) for field in fields_of(shape)):
-            raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
-        answer = reading.struct(shape, plain, "$")
-    return answer, reading.all_notes()
 
 
 def _parsed(raw: bytes) -> Any:
@@ -136,14 +113,7 @@ def _current_map(plain: dict[str, Any]) -> dict[str, Any]:
         return plain
     if not isinstance(metadata.get("identified_supply"), dict):
         plain = plain | {"metadata": {name: item for name, item in metadata.items() if name != "identified_supply"}}
-    return current_map_shape(plain)
-
-
-def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> Any:
-    if not isinstance(plain, kind):
-        name = "a list" if kind is list else "an object"
-        raise MalformedAnswer(f"{path}: expected {name}, not {_described(plain)}")
-    return plain
+    return models.current_map_shape(plain)
 
 
 class _Reading:
@@ -153,6 +123,22 @@ class _Reading:
         self.notes: list[Unreadable] = []
         self._omitted = 0
         self._chain = chain
+
+    def answer(self, plain: Any, shape: Any) -> Any:
+        """Return parsed JSON as structs of ``shape``."""
+        is_list = get_origin(shape) is list
+        if not isinstance(plain, list if is_list else dict):
+            raise MalformedAnswer(f"$: {_Unfit('a list' if is_list else 'an object', plain)}")
+        if isinstance(plain, list):
+            rows = self.list_of(get_args(shape)[0], plain, "$")
+            if plain and not rows:
+                note = self.notes[0]
+                raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {note.path}: {note.reason}")
+            return rows
+        plain = _current_map(plain) if shape is models.Map else plain
+        if not any(isinstance(plain.get(field.name), dict | list) for field in fields_of(shape)):
+            raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
+        return self.struct(shape, plain, "$")
 
     def all_notes(self) -> list[Unreadable]:
         """Return the first hundred notes. If there are more, add a note with the number of omitted notes."""
@@ -185,17 +171,19 @@ class _Reading:
         if model is None:
             return self.value("address", item, path, is_essential=True)
         if not isinstance(item, dict):
-            raise _NoRow(path, f"expected an object, not {_described(item)}")
-        if model is GroupedTransfer and item.get("rel_type") not in (None, GROUPED_TRANSFER):
+            raise _NoRow(path, str(_Unfit("an object", item)))
+        if model is models.GroupedTransfer and item.get("rel_type") not in (None, models.GROUPED_TRANSFER):
             return self._unknown_transfer(item, path)
         return self.struct(model, item, path)
 
     def _unknown_transfer(self, item: Mapping[str, Any], path: str) -> UnknownTransfer:
         ends = {name: item.get(name) for name in ("from_address", "to_address")}
-        transfer = self.struct(GroupedTransfer, ends, path)
+        transfer = self.struct(models.GroupedTransfer, ends, path)
         rel_type = self.value("address", item["rel_type"], f"{path}.rel_type", is_essential=True)
         data = _ENCODER.encode(_cleaned(item.get("data"))).decode()
-        return UnknownTransfer(transfer.from_address, transfer.to_address, empty(GroupedTransferData), rel_type, data)
+        return UnknownTransfer(
+            transfer.from_address, transfer.to_address, empty(models.GroupedTransferData), rel_type, data
+        )
 
     def struct(self, model: type[BaseModel], plain: Mapping[str, Any], path: str) -> Any:
         """Return a JSON object as a struct. Raises ``_NoRow`` if an essential field of the object cannot be read."""
@@ -213,21 +201,18 @@ class _Reading:
                 return None
             if isinstance(value, list):
                 return self.list_of(field.model, value, path)
-            self.note(UNREADABLE_VALUE, path, f"expected a list, not {_described(value)}")
+            self.note(UNREADABLE_VALUE, path, str(_Unfit("a list", value)))
             return None
         if field.kind == "object" and field.model is not None:
             return self._nested(field.model, value, path, field.is_essential)
         return self.value(field.kind, value, path, field.is_essential)
 
     def _nested(self, model: type[BaseModel], value: Any, path: str, is_essential: bool) -> Any:
-        """Return a nested object as a struct.
-
-        If it cannot be read, an essential field gets a struct without values, and any other field gets None.
-        """
+        """Return a nested object as a struct; if it cannot be read, None, or an empty struct of an essential field."""
         if value is not None and not isinstance(value, dict):
-            self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
+            self.note(UNREADABLE_VALUE, path, str(_Unfit("an object", value)))
             value = None
-        value = current_token_key(value) if model is TokenKey else value
+        value = models.current_token_key(value) if model is models.TokenKey else value
         return self.struct(model, value or {}, path) if is_essential or value is not None else None
 
     def value(self, kind: str, value: Any, path: str, is_essential: bool = False) -> Any:
@@ -235,7 +220,7 @@ class _Reading:
         try:
             if kind == "scores":
                 return self._scores(value, path)
-            value = current_token_key(value, self._chain) if kind == "link token" else value
+            value = models.current_token_key(value, self._chain) if kind == "link token" else value
             result = (_identity if kind == "text" and is_essential else _READERS[kind])(value)
         except _Unfit as error:
             if is_essential and kind != "link token":
@@ -251,11 +236,11 @@ class _Reading:
         """Return a map's scores as JSON. A score that has a table column is a number or null; others stay unchanged."""
         if not isinstance(value, dict):
             if value is not None:
-                self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
+                self.note(UNREADABLE_VALUE, path, str(_Unfit("an object", value)))
             value = {}
         scores: dict[str, Any] = {}
-        kinds = {field.name: field.kind for field in fields_of(Scores) if field.name != "service_score"}
-        kinds[score_name(value) or ""] = "figure"
+        kinds = {field.name: field.kind for field in fields_of(models.Scores) if field.name != "service_score"}
+        kinds[models.score_name(value) or ""] = "figure"
         for name, score in _cleaned(value).items():
             kind = None if score is None else kinds.get(name)
             scores[name] = score if kind is None else self.value(kind, score, f"{path}.{name}")
@@ -271,14 +256,14 @@ def _subject(item: Any) -> str | None:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Unfit(f"expected text, not {_described(value)}")
+        raise _Unfit("text", value)
     return str(_cleaned(value))
 
 
 def _identity(value: Any) -> str:
     text = _text(value)
     if not text.strip():
-        raise _Unfit(f"expected text, not {_described(value)}, which is empty")
+        raise _Unfit("text", value, ", which is empty")
     return text
 
 
@@ -286,23 +271,21 @@ def _decimal(value: Any) -> Decimal:
     text = value.strip() if isinstance(value, str) else ""
     number = _number(text) if _NUMBER.fullmatch(text) else value
     if not isinstance(number, Decimal) or not number.is_finite():
-        raise _Unfit(f"expected a number, not {_described(value)}")
+        raise _Unfit("a number", value)
     return number
 
 
 def _integer(value: Any) -> int:
     number = _decimal(value)
-    if number.adjusted() > 20 or number != (integer := int(number)):
-        raise _Unfit(f"expected an integer of 64 bits, not {_described(value)}")
-    if not -(2**63) <= integer < 2**63:
-        raise _Unfit(f"expected an integer of 64 bits, not {_described(value)}")
+    if number.adjusted() > 20 or number != (integer := int(number)) or not -(2**63) <= integer < 2**63:
+        raise _Unfit("an integer of 64 bits", value)
     return integer
 
 
 def _unix_seconds(value: Any) -> int:
     seconds = _integer(value)
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
-        raise _Unfit(f"expected unix seconds of the years 1 to 9999, not {_described(value)}")
+        raise _Unfit("unix seconds of the years 1 to 9999", value)
     return seconds
 
 
@@ -314,20 +297,20 @@ def _flag(value: Any) -> bool:
         return _WORDS[word]
     if isinstance(value, Decimal) and value in (0, 1):
         return value == 1
-    raise _Unfit(f"expected true or false, not {_described(value)}")
+    raise _Unfit("true or false", value)
 
 
 def _amount(value: Any) -> Raw:
     number = _decimal(value)
     if not is_amount(number):
-        raise _Unfit(f"expected a number of at most {LONGEST_AMOUNT} digits, not {_described(value)}")
+        raise _Unfit(f"a number of at most {LONGEST_AMOUNT} digits", value)
     return Raw(format(number, "f").encode() if number else b"0")
 
 
 def _figure(value: Any) -> Raw:
     number = _decimal(value)
     if not isfinite(float(number)):
-        raise _Unfit(f"expected a number in the range of a 64-bit float, not {_described(value)}")
+        raise _Unfit("a number in the range of a 64-bit float", value)
     return Raw(str(number).encode())
 
 
@@ -335,17 +318,18 @@ def _instant(value: Any) -> str:
     try:
         instant = from_unix(_unix_seconds(value)) if isinstance(value, Decimal) else instant_of(_text(value))
     except ValueError as error:
-        raise _Unfit(f"expected an ISO 8601 date-time, not {_described(value)}") from error
+        raise _Unfit("an ISO 8601 date-time", value) from error
     return f"{instant.isoformat()}Z"
 
 
 def _key(value: Any) -> Raw:
-    if not isinstance(value, dict):
-        raise _Unfit(f"expected a token's chain and address, not {_described(value)}")
     try:
-        return Raw(_ENCODER.encode({name: _identity(value.get(name)) for name in ("chain", "address")}))
-    except _Unfit as error:
-        raise _Unfit(f"expected a token's chain and address, not {_described(value)}") from error
+        parts = {name: _identity(value.get(name)) for name in ("chain", "address")} if isinstance(value, dict) else None
+    except _Unfit:
+        parts = None
+    if parts is None:
+        raise _Unfit("a token's chain and address", value)
+    return Raw(_ENCODER.encode(parts))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {

@@ -14,30 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
+from holderlake.core.contract import models
 from holderlake.core.contract.chains import normalise_address
-from holderlake.core.contract.models import (
-    AddressDetails,
-    Cluster,
-    GroupedTransferData,
-    HolderData,
-    Scores,
-    SupplyStats,
-    TokenMetadata,
-)
 from holderlake.core.contract.tables import MISSING_CONTENT
 from holderlake.core.decoding.lenient import Unreadable
 from holderlake.core.decoding.structs import stored_fields
 
 _PARENTS: Final = (
-    ("holders", "$[*].holder_data", HolderData),
-    ("map_nodes", "$.nodes.top_holders[*].holder_data", HolderData),
-    ("maps", "$.metrics.supply_stats", SupplyStats),
-    ("maps", "$.metrics.scores", Scores),
-    ("grouped_transfers", "$.relationships[*].data", GroupedTransferData),
-    ("clusters", "$.clusters[*]", Cluster),
-    ("subgraph_transfers", "$[*].data", GroupedTransferData),
-    ("tokens", "$[*].metadata", TokenMetadata),
-    ("addresses", "$[*].address_details", AddressDetails),
+    ("holders", "$[*].holder_data", models.HolderData),
+    ("map_nodes", "$.nodes.top_holders[*].holder_data", models.HolderData),
+    ("maps", "$.metrics.supply_stats", models.SupplyStats),
+    ("maps", "$.metrics.scores", models.Scores),
+    ("grouped_transfers", "$.relationships[*].data", models.GroupedTransferData),
+    ("clusters", "$.clusters[*]", models.Cluster),
+    ("subgraph_transfers", "$[*].data", models.GroupedTransferData),
+    ("tokens", "$[*].metadata", models.TokenMetadata),
+    ("addresses", "$[*].address_details", models.AddressDetails),
 )
 """Objects whose required fields are never null in an answer of the contract: table, JSON path and model."""
 _ONLY: Final = {

@@ -1,11 +1,8 @@
 """Arrow tables from decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
 
-The functions of ``answers``, such as ``map_tables``, decode JSON into structs and call the functions
-here.
-
-A map without nodes, relationships or clusters has no rows in the tables of these parts. Time nodes are numbered from 1
-in the answer's order; the column ``time_node`` of a relationship is the number of its time node. Clusters are numbered
-from 1, the largest first.
+``common`` has the values that are equal in all rows, by column. A map without nodes, relationships or clusters has no
+rows in the tables of these parts. Time nodes are numbered from 1 in the answer's order; the column ``time_node`` of a
+relationship is the number of its time node. Clusters are numbered from 1, the largest first.
 """
 
 from __future__ import annotations
@@ -24,14 +21,7 @@ from holderlake.core.contract.chains import normalise_address
 from holderlake.core.contract.fields import AnswerField
 from holderlake.core.contract.models import Cluster, Holder, HolderNode, Map, Node, Nodes, Scores, TimeNode, score_name
 from holderlake.core.contract.tables import TABLES, assemble
-from holderlake.core.decoding.columns import (
-    amounts_of,
-    date_times_of,
-    figure_of,
-    integers_of,
-    normalised,
-    texts_of,
-)
+from holderlake.core.decoding.columns import amounts_of, date_times_of, figure_of, integers_of, normalised, texts_of
 from holderlake.core.decoding.structs import NULL, empty, stored_fields
 from holderlake.core.decoding.transfers import Transfers
 
@@ -57,10 +47,7 @@ class TokenColumn:
 def rows_of(
     table: str, model: type[BaseModel], items: Sequence[Any], common: Common, columns: Columns | None = None
 ) -> pa.Table:
-    """Return a table with one row for each struct of a model in ``items``, in the same order.
-
-    ``common`` has the values that are equal in all rows, by column, and ``columns`` further columns.
-    """
+    """Return a table with one row for each struct of a model in ``items``, in order, with further ``columns``."""
     return assemble(TABLES[table], len(items), common, {**columns_of(model, items), **(columns or {})})
 
 
@@ -108,10 +95,7 @@ _COLUMNS: Final[dict[str, Callable[[str, list[Any]], Columns]]] = {
 
 
 def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``holders``. ``answers[i]`` is the list of holders of the i-th token of ``tokens``.
-
-    The rows of a token are sorted by rank. ``common`` has the values that are equal in all rows, by column.
-    """
+    """Return the table ``holders``, for each token sorted by rank. ``answers[i]`` are the holders of the i-th token."""
     listed = [holder for answer in answers for holder in _ranked(answer)]
     token_column = {"token_address": tokens.repeat([len(answer) for answer in answers])}
     return rows_of("holders", Holder, listed, common, token_column)
@@ -122,12 +106,9 @@ def _ranked(holders: Sequence[Any]) -> list[Any]:
     try:
         return sorted(holders, key=lambda holder: holder.holder_data.rank)
     except (AttributeError, TypeError):
-        return sorted(holders, key=_rank)
-
-
-def _rank(holder: Any) -> float:
-    rank = holder.holder_data and holder.holder_data.rank
-    return float("inf") if rank is None else rank
+        ranks = [holder.holder_data and holder.holder_data.rank for holder in holders]
+        places = sorted(range(len(holders)), key=lambda place: (ranks[place] is None, ranks[place] or 0))
+        return [holders[place] for place in places]
 
 
 _NO_NODES: Final = empty(Nodes)
@@ -143,8 +124,7 @@ def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, len
     """Return the five tables of maps by name. ``answers`` yields one ``structs.Map`` for each token of ``tokens``.
 
     If ``lenient`` is true, the structs come from the lenient mode and may have relationships of unknown types. The
-    function sets the relationships of the structs to None after reading them, to free their memory. ``common`` has the
-    values that are equal in all rows, by column.
+    function sets the relationships of the structs to None after reading them, to free their memory.
     """
     transfers, maps = Transfers(), []
     for answer in answers:
@@ -187,10 +167,7 @@ def _largest_first(clusters: Sequence[Any]) -> list[Any]:
 
 
 def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``map_nodes``: all top holders, then all magic nodes, then all time nodes.
-
-    ``common`` has the values that are equal in all rows, by column.
-    """
+    """Return the table ``map_nodes``: all top holders, then all magic nodes, then all time nodes."""
     windows = [map_nodes.time_nodes or () for map_nodes in nodes]
     kinds: dict[str, tuple[type[BaseModel], Sequence[Sequence[Any]]]] = {
         "top_holder": (HolderNode, [_ranked(map_nodes.top_holders or ()) for map_nodes in nodes]),
@@ -213,10 +190,7 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``grouped_transfers``. For each map, relationships outside time nodes come first.
-
-    ``common`` has the values that are equal in all rows, by column.
-    """
+    """Return the table ``grouped_transfers``. For each map, relationships outside time nodes come first."""
     windows = transfers.windows
     columns = transfers.columns() | {
         "token_address": tokens.repeat(transfers.counts),
@@ -243,16 +217,11 @@ def _cluster_members(clusters: Sequence[Sequence[Any]], tokens: TokenColumn, com
     for map_clusters in clusters:
         start = len(addresses)
         for number, cluster in enumerate(map_clusters, 1):
-            holders, magic = cluster.holders or [], cluster.magic_nodes or []
-            addresses += holders
-            addresses += magic
-            kinds += ["holder"] * len(holders) + ["magic"] * len(magic)
-            numbers += [number] * (len(holders) + len(magic))
+            for kind, members in (("holder", cluster.holders or ()), ("magic", cluster.magic_nodes or ())):
+                addresses += members
+                kinds += [kind] * len(members)
+                numbers += [number] * len(members)
         counts.append(len(addresses) - start)
-    columns = {
-        "token_address": tokens.repeat(counts),
-        "cluster_id": numbers,
-        "address": normalised(addresses),
-        "kind": kinds,
-    }
+    columns = {"token_address": tokens.repeat(counts), "cluster_id": numbers}
+    columns |= {"address": normalised(addresses), "kind": kinds}
     return assemble(TABLES["cluster_members"], len(addresses), common, columns)

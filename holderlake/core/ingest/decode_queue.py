@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -22,7 +23,7 @@ from holderlake.core.contract.tables import INSTANT_TYPE, TABLES, with_fetched_a
 from holderlake.core.decoding.answers import Decoded
 from holderlake.core.provider import errors
 from holderlake.core.provider.client import Response
-from holderlake.core.provider.concurrency import Slots
+from holderlake.core.provider.limiter import Slots
 from holderlake.core.storage.batches import hand_out
 
 Argument = TypeVar("Argument")
@@ -43,8 +44,8 @@ Decode: TypeAlias = Callable[[Sequence[bytes], str, Sequence[str], datetime], De
 class PendingDecode:
     """Answers of a partition that wait to be decoded, with their subjects and the function that decodes them.
 
-    ``subject_column`` is set if there is exactly one subject and one answer; it names the column of the rows that
-    contains the subject. Only then may the answer be decoded together with others of the partition.
+    ``subject_column`` names the column with the subject, if there is exactly one subject and one answer. Only then may
+    the answer be decoded together with others of the partition.
     """
 
     decode: Decode
@@ -66,12 +67,12 @@ class DecodeQueue:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[PendingDecode, asyncio.Future[Decoded]]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_full = asyncio.Event()
+        self._batches: asyncio.Task[None] | None = None
         self._running = 0
         # One thread: more would share the interpreter's lock, and need more memory.
         self._thread = ThreadPoolExecutor(1, "decoding")
         self._remote = ThreadPoolExecutor(_COMMITS, "commits")
-        self._timer: asyncio.TimerHandle | None = None
 
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
         """Decode ``item`` and return its rows. Raises ``MalformedAnswer`` if its answer cannot be decoded.
@@ -79,20 +80,30 @@ class DecodeQueue:
         If several items are decoded together, the first item gets the rows of all, and the others get no rows.
         ``slots.used`` is the number of answers that wait here or are still being fetched.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Decoded] = loop.create_future()
+        future: asyncio.Future[Decoded] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if len(self._waiting) >= min(_BATCH, slots.used):
-            self._start()
-        elif self._timer is None:
-            self._timer = loop.call_later(_LONGEST_WAIT, self._start)
+            self._is_full.set()
+        if self._batches is None:
+            self._batches = asyncio.create_task(self._decode_waiting())
         return await future
 
-    async def run(self, work: Callable[[Argument], Result], argument: Argument, *, is_remote: bool = False) -> Result:
-        """Call ``work(argument)`` in the decoding thread.
+    async def _decode_waiting(self) -> None:
+        while self._waiting:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_full.wait(), _LONGEST_WAIT)
+            self._is_full.clear()
+            batch, self._waiting = self._waiting, []
+            results: Sequence[Decoded | Exception]
+            try:
+                results = await self.run(_decode_all, [item for item, _ in batch])
+            except Exception as error:  # every future gets a result
+                results = [error] * len(batch)
+            hand_out([future for _, future in batch], results)
+        self._batches = None
 
-        If ``is_remote``, use one of the threads for commits to a bucket.
-        """
+    async def run(self, work: Callable[[Argument], Result], argument: Argument, *, is_remote: bool = False) -> Result:
+        """Call ``work(argument)`` in the decoding thread, or in one of those for commits to a bucket."""
         executor = self._remote if is_remote else self._thread
         self._running += 1
         try:
@@ -103,33 +114,12 @@ class DecodeQueue:
     @property
     def is_busy(self) -> bool:
         """True while answers wait to be decoded, or the decoding thread works."""
-        return bool(self._waiting or self._tasks or self._running)
+        return bool(self._batches or self._running)
 
     async def finish(self) -> None:
-        """Wait until the answers that are being decoded are decoded.
-
-        ``decode`` raises their errors, this method does not.
-        """
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def _start(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        batch, self._waiting = self._waiting, []
-        if batch:
-            task = asyncio.create_task(self._decode_batch(batch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _decode_batch(self, batch: Sequence[tuple[PendingDecode, asyncio.Future[Decoded]]]) -> None:
-        results: Sequence[Decoded | Exception]
-        try:
-            results = await self.run(_decode_all, [item for item, _ in batch])
-        except Exception as error:  # every future gets a result
-            results = [error] * len(batch)
-        hand_out([future for _, future in batch], results)
+        """Wait until all answers are decoded. ``decode`` raises their errors."""
+        if self._batches is not None:
+            await asyncio.wait([self._batches])
 
 
 def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
@@ -165,11 +155,8 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def provider_error(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
-    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the hash of the answer ``fetched``.
-
-    The API key is removed from the message.
-    """
-    return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
+    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the hash of the answer ``fetched``."""
+    return errors.MalformedAnswer(str(error), fetched.sha256, fetched.digest)
 
 
 def _with_fetched_at(rows: Tables, items: Sequence[PendingDecode]) -> Tables:

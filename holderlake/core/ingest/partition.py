@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -25,23 +25,12 @@ from holderlake.core.contract.times import partition_text, utc_now
 from holderlake.core.decoding.answers import Decoded
 from holderlake.core.decoding.lenient import UNREADABLE_ROW
 from holderlake.core.ingest.decode_queue import PendingDecode
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.ingest.stream import IngestContext, Missing, Options, Partition, PartitionResult, Stream
 from holderlake.core.lake.lake import SUBJECT_COLUMNS, Manifest, PartitionUpdate
+from holderlake.core.provider import errors
 from holderlake.core.provider.client import Response
-from holderlake.core.provider.errors import (
-    BrokenAnswer,
-    Forbidden,
-    InvalidKey,
-    InvalidRequest,
-    MalformedAnswer,
-    NoAnswer,
-    PermanentError,
-    PlanRequired,
-    ProviderError,
-    Redirected,
-    TransientError,
-    plain,
-)
+from holderlake.core.provider.errors import PermanentError, ProviderError, TransientError, plain
 from holderlake.core.settings import Settings
 from holderlake.core.units import counted
 
@@ -66,18 +55,14 @@ class Batch:
 
     ``tables`` has lists of tables to concatenate, by table name. ``covered`` are the subjects that need no further
     request, with the time of their answer; None is the time of the commit. ``groups`` record from which answers the
-    rows were made. ``credits`` are hundredths of a credit. ``computed`` is the number of subjects that the local engine
-    computed.
+    rows were made. ``computed`` is the number of subjects that the local engine computed.
     """
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     covered: dict[str, datetime | None] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of the table ``failures``, about rows and values that could not be read.
-
-    The readable rows and values of the same answers are in ``tables``.
-    """
+    """Rows of the table ``failures`` about rows and values that could not be read, beside those in ``tables``."""
     unsent: list[str] = field(default_factory=list)
     """Subjects whose requests the run was stopped before."""
     groups: list[provenance.Group] = field(default_factory=list)
@@ -93,10 +78,7 @@ class Batch:
     def fail(
         self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
     ) -> None:
-        """Add a failed subject.
-
-        If ``code`` is in ``FINAL_FAILURES``, the subject is covered and not requested again.
-        """
+        """Add a failed subject. With a code of ``FINAL_FAILURES`` it is not requested again."""
         self.failures.append(
             {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
         )
@@ -124,15 +106,12 @@ def worst(outages: Sequence[TransientError]) -> TransientError | None:
     return next((outage for outage in outages if outage.maybe_charged), next(iter(outages), None))
 
 
-async def gather_until_stopped(
-    works: Iterable[Coroutine[Any, Any, T]], context: IngestContext
-) -> list[T | BaseException]:
-    """Run all ``works`` concurrently, and return the result or exception of each, in order.
+async def gather_until_stopped(tasks: Sequence[asyncio.Task[T]], context: IngestContext) -> list[T | BaseException]:
+    """Wait for all tasks, and return the result or exception of each, in order.
 
-    After an error the other works are cancelled. After a ``PermanentError``, or if the run is cancelled, this waits
+    After an error the other tasks are cancelled. After a ``PermanentError``, or if the run is cancelled, this waits
     until no call, decode or commit is under way, so that paid answers are committed first.
     """
-    tasks = [asyncio.ensure_future(work) for work in works]
     all_done = asyncio.gather(*tasks)
     cancelled = asyncio.ensure_future(context.provider.cancelled.wait())
     try:
@@ -162,8 +141,7 @@ async def fetch_partition(
 ) -> PartitionResult:
     """Fetch a partition's missing subjects and commit their rows. ``only`` names the tokens to consider (None: all).
 
-    Raises the errors of ``commit``. Also raises the error that stops a run, after a commit of the answers that are
-    paid.
+    Raises the errors of ``commit``, and the error that stops a run, after a commit of the answers that are paid.
     """
     missing = context.missing(stream, partition, only)
     batch = Batch()
@@ -171,20 +149,23 @@ async def fetch_partition(
         settings = stream.with_options(context.workspace.settings, missing.options)
         is_large = len(missing.subjects) > ANSWERS_AT_ONCE
         invalid = _add_invalid_addresses(stream, missing.subjects, batch)
-        groups = [
+        groups = (
             _fetch_group(context, settings, stream, partition, group, is_large)
             for group in stream.batches([subject for subject in missing.subjects if subject not in invalid])
             if not invalid.issuperset(group)  # a replay repeats the group of the invalid addresses too
-        ]
-        outcomes = await gather_until_stopped(groups, context)
+        )
+        outcomes = await gather_until_stopped([*map(asyncio.create_task, groups)], context)
         for outcome in outcomes:
             if isinstance(outcome, Batch):
                 batch.merge(outcome)
         stop = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
         if stop is None and not all(isinstance(outcome, Batch) for outcome in outcomes):
             stop = context.provider.stopped
-        if stop is not None:
-            await _commit_paid(context, stream, partition, missing, batch)
+        if stop is not None:  # commit the answers that are paid
+            subjects = [subject for group in batch.groups for subject in group.subjects]
+            if subjects and (batch.covered or not batch.outage):
+                batch.unsent = [*({*missing.subjects} - {*subjects})]
+                await commit(context, stream, partition, replace(missing, subjects=subjects), batch)
             raise stop
     return await commit(context, stream, partition, missing, batch)
 
@@ -200,15 +181,6 @@ def _add_invalid_addresses(stream: Stream, subjects: Sequence[str], batch: Batch
     if invalid:
         batch.groups.append(provenance.group_of(invalid, (), (), batch.failures))
     return frozenset(invalid)
-
-
-async def _commit_paid(
-    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
-) -> None:
-    subjects = [subject for group in batch.groups for subject in group.subjects]
-    if subjects and (batch.covered or not batch.outage):
-        batch.unsent = [*({*missing.subjects} - {*subjects})]
-        await commit(context, stream, partition, replace(missing, subjects=subjects), batch)
 
 
 async def _fetch_group(
@@ -229,7 +201,10 @@ async def _fetch_group(
     async with context.provider.slots.slot():
         try:
             for request in requests:
-                answers.append(await _fetch(context, stream, partition, request, batch))
+                as_of = stream.archive_as_of(partition)
+                answers.append(await context.provider.fetch(request, as_of, refresh=context.refresh))
+                batch.credits += answers[-1].cost or 0
+                batch.calls += not answers[-1].from_archive
             item = PendingDecode(stream.decode, partition.chain, partition.as_of, subjects, answers)
             if stream.together:
                 item = replace(item, subject_column=SUBJECT_COLUMNS[stream.by])
@@ -246,36 +221,23 @@ async def _fetch_group(
     return batch
 
 
-async def _fetch(
-    context: IngestContext, stream: Stream, partition: Partition, request: Request, batch: Batch
-) -> Response:
-    try:
-        fetched = await context.provider.fetch(request, stream.archive_as_of(partition), refresh=context.refresh)
-    except (NoAnswer, TransientError, InvalidRequest):
-        batch.calls += 1
-        raise
-    batch.credits += fetched.cost or 0
-    batch.calls += not fetched.from_archive
-    return fetched
-
-
 def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], error: ProviderError) -> None:
     """Add an error to the batch if it concerns these subjects or refuses every request. Raise any other error."""
     match error:
-        case PlanRequired():
+        case errors.PlanRequired():
             batch.skipped = error.detail
             return
-        case InvalidKey() | Forbidden() | Redirected() if error.request in requests:
+        case errors.InvalidKey() | errors.Forbidden() | errors.Redirected() if error.request in requests:
             batch.refused = error  # only the first request has a failure; later ones are not sent
-        case TransientError():
-            batch.outage = error
-        case NoAnswer() | InvalidRequest() | MalformedAnswer():
+        case errors.NoAnswer() | errors.InvalidRequest() | TransientError():
+            batch.calls += 1
+            batch.outage = error if isinstance(error, TransientError) else None
+        case errors.MalformedAnswer():
             pass
         case _:
             raise error
-    answer_hash = error.answer_hash if isinstance(error, MalformedAnswer | BrokenAnswer) else None
     for subject in subjects:
-        batch.fail(requests[0].endpoint, subject, error.code, error, answer_hash)
+        batch.fail(requests[0].endpoint, subject, error.code, error, error.answer_hash)
 
 
 def _add_rows(
@@ -296,7 +258,7 @@ def _add_rows(
                 "endpoint": fetched.request.endpoint,
                 "subject": value.subject if value.subject in subjects else [*left_out, *subjects][0],
                 "code": value.code,
-                "reason": fetched.reader.redacted(value.reason),
+                "reason": value.reason,
                 "answer_hash": fetched.sha256,
                 "place": value.path,
             }
@@ -344,6 +306,7 @@ async def commit(
         and not (manifest.covered if manifest else frozenset()).issuperset(
             stream.subjects(context.workspace, partition)
         ),
+        lacking=lacking(context.workspace.lake, manifest) if manifest else {},
     )
 
 
@@ -354,23 +317,20 @@ def _write(
     at = utc_now() if context.replay is None else context.replay.at
     lake, record = context.workspace.lake, None
     if context.replay is None:
-        made_from = provenance.Commit(
-            stream.name,
-            partition.chain,
-            partition_text(partition.as_of),
-            context.provider.provider_id,
-            partition.live,
-            at,
-            tuple(batch.groups),
-            dict(missing.options),
-            rules,
-            partition.store_change,
-        )
+        place = (stream.name, partition.chain, partition_text(partition.as_of), context.provider.provider_id)
+        groups, options = tuple(batch.groups), dict(missing.options)
+        made_from = provenance.Commit(*place, partition.live, at, groups, options, rules, partition.store_change)
         if lake.storage.keeps_records:
             record = provenance.encoded(made_from)
         else:
             provenance.note(context.workspace.archive, made_from)
-    tables = {name: _concatenated(name, batch.tables.get(name, ())) for name in stream.tables}
+    tables = {
+        name: pa.concat_tables(batch.tables.get(name) or [TABLES[name].schema.empty_table()]) for name in stream.tables
+    }
+    common = {"chain": partition.chain, "as_of": partition.as_of}
+    redacted = context.provider.redacted  # an answer keeps a key that could be a word of its data
+    rows = [common | row | {"reason": redacted(row["reason"])} for row in [*batch.failures, *batch.unreadable]]
+    failures = build(TABLES["failures"], rows, at)
     return lake.write(
         PartitionUpdate(
             stream.name,
@@ -382,7 +342,7 @@ def _write(
             requested=set(missing.subjects),
             covered={subject: answered_at or at for subject, answered_at in batch.covered.items()},
             unsent=batch.unsent,
-            failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
+            failures=failures,
             final=stream.historic,
             options=missing.options,
             record=record,
@@ -391,27 +351,17 @@ def _write(
     )
 
 
-def _concatenated(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
-
-
-def _failures(partition: Partition, rows: Iterable[Mapping[str, Any]], at: datetime) -> pa.Table:
-    common = {"chain": partition.chain, "as_of": partition.as_of}
-    return build(TABLES["failures"], [common | dict(row) for row in rows], at)
-
-
 def with_option_columns(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
     """Return the tables with values in their columns of request options, and in the column ``rules``."""
     values = {_OPTION_COLUMNS.get(option, option): value for option, value in options.items()} | {"rules": rules}
-    return {name: _with_constants(TABLES[name].schema, rows, values) for name, rows in tables.items()}
-
-
-def _with_constants(schema: pa.Schema, rows: pa.Table, values: Mapping[str, Any]) -> pa.Table:
-    for column in values.keys() & set(schema.names):
-        field = schema.field(column)
-        constants = pa.repeat(pa.scalar(values[column], field.type), len(rows))
-        rows = rows.set_column(schema.get_field_index(column), field, constants)
-    return rows
+    filled = dict(tables)
+    for name, rows in tables.items():
+        schema = TABLES[name].schema
+        for column in values.keys() & {*schema.names}:
+            field = schema.field(column)
+            constants = pa.repeat(pa.scalar(values[column], field.type), len(rows))
+            filled[name] = filled[name].set_column(schema.get_field_index(column), field, constants)
+    return filled
 
 
 def spilled(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -419,13 +369,12 @@ def spilled(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]
 
     The files have no names: the system deletes them when the tables are deleted, or after a kill.
     """
-    return {name: _spilled(folder, rows) for name, rows in tables.items()}
-
-
-def _spilled(folder: Path, rows: pa.Table) -> pa.Table:
-    with tempfile.TemporaryFile(dir=folder) as file:
-        with pa.ipc.new_file(file, rows.schema) as writer:
-            writer.write_table(rows)
-        file.flush()
-        with pa.memory_map(f"/dev/fd/{file.fileno()}") as mapped:
-            return pa.ipc.open_file(mapped).read_all()
+    read: dict[str, pa.Table] = {}
+    for name, rows in tables.items():
+        with tempfile.TemporaryFile(dir=folder) as file:
+            with pa.ipc.new_file(file, rows.schema) as writer:
+                writer.write_table(rows)
+            file.flush()
+            with pa.memory_map(f"/dev/fd/{file.fileno()}") as mapped:
+                read[name] = pa.ipc.open_file(mapped).read_all()
+    return read

@@ -1,6 +1,5 @@
 """Ingest of a stream's partitions, several at a time, until an outage or a permanent failure.
 
-Before a run pays for answers, it checks the provider, the free disk space and the files that are damaged, once.
 Subjects that are named in a partition's manifest are not requested again. So a killed run resumes where it stopped, and
 a complete partition costs nothing. After the first SIGINT or SIGTERM no new call starts, and open calls finish.
 """
@@ -29,7 +28,6 @@ from holderlake.core.workspace import Workspace
 OUTAGE: Final = 16
 """Number of consecutive partitions without an answer after which the run stops, because the provider is down."""
 _log = logging.getLogger(__name__)
-
 LEAST_FREE: Final = 200 << 20
 """Bytes that must be free on the disk for any run."""
 _PARTITION_BYTES: Final = 150_000
@@ -62,13 +60,15 @@ async def ingest(
     if filler is not None:
         partitions = [partition_of(context.workspace, chain, as_of) for as_of in instants]
         return await filler.fill(context, stream, partitions, only, on_result)
-    limit = asyncio.Semaphore(_partitions_at_once(context, stream, chain, only))
+    tokens = (only or context.workspace.settings.watchlist.get(chain, [])) if stream.by == "token" else []
+    limit = asyncio.Semaphore(ANSWERS_AT_ONCE // max(1, len(tokens)) + 1)
     outages: list[TransientError] = []  # since the last partition that got an answer
 
     async def ingest_instant(as_of: datetime) -> PartitionResult | None:
         async with limit:
             try:
-                result = await ingest_partition(context, stream, partition_of(context.workspace, chain, as_of), only)
+                partition = partition_of(context.workspace, chain, as_of)
+                result = await fetch_partition(context, stream, partition, only)
             except TransientError as error:
                 outages.append(error)
                 if len(outages) == OUTAGE:
@@ -79,10 +79,12 @@ async def ingest(
             return result
 
     try:
-        outcomes = await gather_until_stopped((ingest_instant(as_of) for as_of in instants), context)
+        outcomes = await gather_until_stopped([*map(asyncio.create_task, map(ingest_instant, instants))], context)
     finally:
         await context.decoder.finish()
-    _raise_first(outcomes)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    if errors:
+        raise next((error for error in errors if isinstance(error, PermanentError)), errors[0])
     context.provider.check_running()
     results = [outcome for outcome in outcomes if isinstance(outcome, PartitionResult)]
     if not results and (outage := worst(outages)):
@@ -111,18 +113,6 @@ def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:
         check_passed(instants, context.workspace.now())
 
 
-def _partitions_at_once(context: IngestContext, stream: Stream, chain: str, only: Sequence[str] | None) -> int:
-    tokens = only if only else context.workspace.settings.watchlist.get(chain, [])
-    return ANSWERS_AT_ONCE // max(1, len(tokens) if stream.by == "token" else 1) + 1
-
-
-def _raise_first(outcomes: Sequence[object]) -> None:
-    """Raise the first permanent error among the results, else the first error; return if there is none."""
-    errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-    if errors:
-        raise next((error for error in errors if isinstance(error, PermanentError)), errors[0])
-
-
 @contextmanager
 def cancelling(provider: Provider) -> Iterator[None]:
     """In the ``with`` block, cancel the provider at the first signal and raise ``KeyboardInterrupt`` at the second.
@@ -143,8 +133,7 @@ def _cancel(provider: Provider) -> None:
 def check_before_run(workspace: Workspace, partitions: int) -> None:
     """Check the provider, and the free disk space for a run that fills at most ``partitions`` partitions.
 
-    Raises ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has data of another
-    provider.
+    Raises ``SettingsError`` for too little space, and ``LakeError`` if the lake has data of another provider.
     """
     workspace.check()
     for sentence in workspace.settings.unscheduled_sets():
@@ -161,27 +150,21 @@ def _warn_once(sentence: str) -> None:
 def check_free_space(workspace: Workspace, partitions: int) -> None:
     """Raise ``SettingsError`` if the disk has too little free space for a run that fills ``partitions`` partitions.
 
-    The run needs ``LEAST_FREE``, plus ``_COPIES`` times the average size of a partition for each partition, plus the
-    size of the warehouse, because a load writes a second warehouse file before it replaces the first.
+    A load writes a second warehouse file before it replaces the first.
     """
     home = workspace.settings.home
     home.mkdir(parents=True, exist_ok=True)
     warehouse = workspace.warehouse.path
     copy = warehouse.stat().st_size if warehouse.exists() else 0
-    needed = LEAST_FREE + copy + partitions * _partition_bytes(workspace)
+    manifests = islice(workspace.lake.manifests(), _SAMPLE)
+    sizes = [sum(file.bytes for file in manifest.tables.values()) for manifest in manifests]
+    needed = LEAST_FREE + copy + partitions * (_COPIES * sum(sizes) // len(sizes) if sizes else _PARTITION_BYTES)
     free = shutil.disk_usage(home).free
     if free < needed:
         raise SettingsError(
             f"the disk of {home.resolve()} has {_megabytes(free)} free, and this run needs about "
             f"{_megabytes(needed)}; free some space or set HOLDERLAKE_HOME to another disk. Nothing was fetched"
         )
-
-
-def _partition_bytes(workspace: Workspace) -> int:
-    sizes = [
-        sum(file.bytes for file in manifest.tables.values()) for manifest in islice(workspace.lake.manifests(), _SAMPLE)
-    ]
-    return _COPIES * sum(sizes) // len(sizes) if sizes else _PARTITION_BYTES
 
 
 def _megabytes(count: int) -> str:

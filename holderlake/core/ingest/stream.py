@@ -7,7 +7,7 @@ the requests for some subjects, and the decoding of their answers. Fetching and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -87,7 +87,7 @@ class Stream:
         return FAMILY_TABLES[self.name]
 
     def options_in(self, settings: Settings) -> Options:
-        """Return the request options that the settings define; empty for a stream without options."""
+        """Return the request options that the settings define."""
         return {name: getattr(getattr(settings, self.name), name) for name in self.options}
 
     def with_options(self, settings: Settings, options: Options) -> Settings:
@@ -112,8 +112,8 @@ class Stream:
     def archive_as_of(self, partition: Partition) -> datetime | str:
         """Return the instant by which the archive stores the partition's answers.
 
-        It is the partition's instant. For an endpoint without history mode it is the text ``known`` and today's date.
-        Answers of the user's own store also name its latest change, so that older ones are not used.
+        For an endpoint without history mode it is the text ``known`` and today's date. Answers of the user's own store
+        also name its latest change, so that older ones are not used.
         """
         as_of = partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
         change = partition.store_change
@@ -157,20 +157,23 @@ class IngestContext:
         return await self.provider.rules() if filler is None else rules_text(filler.rules)
 
     def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
-        """Return the subjects that a partition lacks. ``only`` names the tokens to consider (None: all).
+        """Return the subjects that a partition lacks, and the options for their requests.
 
-        The options ``refresh`` and ``again`` of this context can make covered subjects count as lacking too.
+        ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
+        ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
+        partition's options, or the own store changed since its rows were computed, its covered subjects that are not
+        in ``only`` or the watchlist are returned too.
         """
-        missing_subjects = missing(
-            self.workspace,
-            stream,
-            partition,
-            only,
-            refresh=self.refresh,
-            refresh_since=self.refresh_since,
-            again=self.again,
-        )
-        return missing_subjects if self.replay is None else replace(missing_subjects, options=self.replay.options)
+        workspace, since = self.workspace, self.refresh_since
+        subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
+        manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
+        refresh = self.refresh and not (manifest and since and manifest.written_at >= since)
+        options = stream.chosen_options(workspace.settings, manifest, refresh)
+        if manifest and (workspace.is_stale(manifest) or (refresh and manifest.options != options)):
+            subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
+        elif manifest and not refresh and not self.again:
+            subjects = [subject for subject in subjects if subject not in manifest.answered]
+        return Missing(subjects, options if self.replay is None else self.replay.options)
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,9 @@ class Missing:
 
 @dataclass(frozen=True)
 class PartitionResult:
-    """State of a stream's partition after an ingest, and the cost of the ingest.
+    """State of a stream's partition after an ingest, with row counts by table, and what the ingest cost.
 
-    ``rows`` are row counts by table. ``credits`` are hundredths of a credit. ``calls`` is the number of requests that
-    were sent; requests with an archived answer do not count.
+    ``credits`` are hundredths of a credit. ``calls`` are requests that were sent; archived answers do not count.
     """
 
     family: str
@@ -208,13 +210,12 @@ class PartitionResult:
     """Number of subjects that the local engine computed, without a call."""
     lacks_tokens: bool = False
     """True if the partition has no answer about some of the watched tokens. For a stream by token only."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """The code of the failure of each subject that the partition was asked for and lacks."""
 
 
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
-    """Return the partition of a chain at an instant (UTC).
-
-    It is live if the instant is at most ``live_tolerance_seconds`` (a setting) before now.
-    """
+    """Return the partition of a chain at an instant (UTC), which is live within ``schedule.live_tolerance_seconds``."""
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
     return Partition(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
@@ -231,41 +232,12 @@ def watched_tokens(workspace: Workspace, partition: Partition) -> list[str]:
     return list(dict.fromkeys(normalise_address(token) for token in watched))
 
 
-def missing(
-    workspace: Workspace,
-    stream: Stream,
-    partition: Partition,
-    only: Sequence[str] | None = None,
-    *,
-    refresh: bool = False,
-    refresh_since: datetime | None = None,
-    again: bool = False,
-) -> Missing:
-    """Return the subjects that a partition lacks, and the options for their requests.
-
-    ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
-    ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
-    partition's options, or the own store changed since its rows were computed, its covered subjects that are not in
-    ``only`` or the watchlist are returned too.
-    """
-    subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
-    manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
-    refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
-    options = stream.chosen_options(workspace.settings, manifest, refresh)
-    is_stale = manifest is not None and workspace.is_stale(manifest)
-    if manifest and (is_stale or (refresh and manifest.options != options)):
-        subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
-    elif manifest and not refresh and not again:
-        subjects = [subject for subject in subjects if subject not in manifest.answered]
-    return Missing(subjects, options)
-
-
 @dataclass(frozen=True)
 class LeftOut:
     """A stream (``family``) that is not fetched, because of the settings or because the API key's plan excludes it.
 
-    ``reason`` is the setting or the provider's text. ``since`` is the time at which the provider refused the stream's
-    request. A backfill requests it again from the time ``until`` on. Both are naive UTC, None for a setting.
+    The provider refused its request at ``since``. A backfill requests it again from ``until`` on. Both are naive UTC,
+    None for a setting.
     """
 
     family: str

@@ -1,8 +1,8 @@
 """Fetch each answer once, within the budget; stop after a permanent failure.
 
-``client`` makes HTTP calls, ``ledger`` keeps their cost, ``archive`` keeps the answers. This module uses them in the
-order: reserve and claim, send, archive, settle. A crash at any point loses no paid answer, the
-ledger never counts too little, and two processes never pay for the same answer.
+The order is: reserve and claim in the ``ledger``, send by the ``client``, keep the answer in the ``archive``, settle. A
+crash at any point loses no paid answer, the ledger never counts too little, and two processes never pay for the same
+answer.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias, cast
 
@@ -23,32 +22,14 @@ from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import Request, RulesRequest
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
-from holderlake.core.provider.backoff import LONGEST_WAIT
+from holderlake.core.provider import errors
+from holderlake.core.provider.attempts import LONGEST_WAIT
 from holderlake.core.provider.broken_answers import BrokenStreak
 from holderlake.core.provider.client import ProviderClient, Response
-from holderlake.core.provider.concurrency import Slots
-from holderlake.core.provider.errors import (
-    AnswerNotKept,
-    BrokenAnswer,
-    BudgetExceeded,
-    Cancelled,
-    PlanRequired,
-    ProviderError,
-    RateLimited,
-    Unreachable,
-)
-from holderlake.core.provider.ledger.entries import (
-    IMPLAUSIBLE,
-    Claimed,
-    MarkBroken,
-    Operation,
-    Pause,
-    Release,
-    Reservation,
-    Reserve,
-    Settle,
-)
+from holderlake.core.provider.errors import ProviderError
+from holderlake.core.provider.ledger import entries
 from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.provider.limiter import Slots
 from holderlake.core.provider.plan_limits import PlanLimits
 from holderlake.core.storage.batches import Batches
 
@@ -70,12 +51,9 @@ _RULES_CHARACTERS: Final = 100_000
 
 @dataclass
 class Counters:
-    """Counts of a run: calls sent (retries included), hundredths of a credit charged, answers from the archive, and
-    broken answers that may have been charged."""
+    """Counts of a run: calls sent (retries included), and broken answers that may have been charged."""
 
     calls: int = 0
-    credits: int = 0
-    archive_hits: int = 0
     broken: int = 0
 
 
@@ -98,28 +76,20 @@ class _Paid:
     """An answer to archive that is paid, or may be, and the operation that then closes its entry in the ledger."""
 
     answer: NewAnswer
-    settle: Settle | MarkBroken
+    settle: entries.Settle | entries.MarkBroken
 
 
-_WriteResult: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
+_WriteResult: TypeAlias = entries.Reservation | entries.Claimed | ArchivedAnswer | None
 """Result of an operation on the ledger, or the archived answer that was paid."""
 
 
+@dataclass
 class _Flight:
-    """A fetch in progress. Callers that want the same answer wait for its lock and share its outcome."""
+    """A fetch in progress. ``callers`` that want the same answer wait for its lock and share its outcome."""
 
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.outcome: Response | ProviderError | None = None
-        self.callers = 0
-
-
-class _Stopped(Exception):
-    """A request was not sent, because an earlier ``error`` stopped all requests, or those to its endpoint."""
-
-    def __init__(self, error: ProviderError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    outcome: Response | ProviderError | None = None
+    callers: int = 0
 
 
 class Provider:
@@ -142,7 +112,7 @@ class Provider:
         self.provider_id = provider_id
         self.run_id = run_id
         self.counters = Counters()
-        self.slots = Slots(lambda: 2 * client.limit.value + _UNREAD)
+        self.slots = Slots(lambda: 2 * client.limiter.value + _UNREAD)
         """Slots that limit the answers which are being fetched or wait to be decoded, and so the memory of a run."""
         self.cancelled = asyncio.Event()
         """Event that ``cancel`` sets."""
@@ -150,7 +120,9 @@ class Provider:
         self._ledger = ledger
         self._archive = archive
         self._plan_limits = plan_limits
-        self._writes: Batches[Operation | _Paid, _WriteResult] = Batches(self._write, ThreadPoolExecutor(1, "ledger"))
+        self._writes: Batches[entries.Operation | _Paid, _WriteResult] = Batches(
+            self._write, ThreadPoolExecutor(1, "ledger")
+        )
         self._streak = BrokenStreak()
         self._has_warned = False
         self._stopped: dict[str, ProviderError] = {}
@@ -175,90 +147,74 @@ class Provider:
             refresh=refresh or request.query.get("refresh") == "true",
             since=as_of if isinstance(as_of, datetime) else None,
         )
-        async with self._flight(fetch) as flight, flight.lock:
-            is_first = flight.outcome is None
-            if flight.outcome is None:
-                flight.outcome = self._archived(fetch) or await self._with_retries(fetch)
-            outcome = flight.outcome
-        if isinstance(outcome, ProviderError):
-            raise outcome.with_traceback(None)
-        response = outcome if is_first else replace(outcome, cost=0, from_archive=True)
-        self.counters.archive_hits += response.from_archive
-        return response
-
-    @asynccontextmanager
-    async def _flight(self, fetch: _Fetch) -> AsyncIterator[_Flight]:
-        """Yield the ``_Flight`` that concurrent callers of the same fetch share, until the last of them leaves."""
         name = (fetch.key, fetch.refresh)
         flight = self._flights.setdefault(name, _Flight())
         flight.callers += 1
         try:
-            yield flight
+            async with flight.lock:
+                is_first = flight.outcome is None
+                outcome = flight.outcome = flight.outcome or self._archived(fetch) or await self._attempted(fetch)
         finally:
             flight.callers -= 1
             if not flight.callers:
                 del self._flights[name]
+        if isinstance(outcome, ProviderError):
+            raise outcome.with_traceback(None)
+        return outcome if is_first else replace(outcome, cost=0, from_archive=True)
 
     def _archived(self, fetch: _Fetch) -> Response | None:
-        archived = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
-        if archived is None:
+        kept = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
+        if kept is None:
             return None
-        return Response(
-            fetch.request,
-            archived.raw,
-            archived.fetched_at,
-            0,
-            self._client,
-            fetch.key,
-            archived.sha256,
-            from_archive=True,
-        )
+        return Response(fetch.request, kept.raw, kept.fetched_at, 0, fetch.key, kept.sha256, from_archive=True)
 
-    async def _with_retries(self, fetch: _Fetch) -> Response | ProviderError:
+    async def _attempted(self, fetch: _Fetch) -> Response | ProviderError:
+        """Return the answer, or the error of the last attempt, which may stop later requests."""
+        attempts = self._client.attempts()
         try:
-            return await self._client.retried(lambda: self._attempt(fetch))
-        except _Stopped as stopped:
-            return stopped.error
+            while True:
+                try:
+                    async with self._client.limiter.slot():
+                        while (outcome := await self._call(fetch) or self._archived(fetch)) is None:
+                            await asyncio.sleep(_LOOK_AGAIN)
+                        return outcome
+                except errors.TransientError as error:
+                    await attempts.wait(error)
         except ProviderError as error:
             self._remember(fetch.request, error)
             return error
 
-    async def _attempt(self, fetch: _Fetch) -> Response:
-        """Return the answer after one call, or from the archive if another process fetches it at the same time."""
-        while True:
-            self._check_open(fetch.request)
-            response = await self._claimed_call(fetch) or self._archived(fetch)
-            if response is not None:
-                return response
-            await asyncio.sleep(_LOOK_AGAIN)
-
-    async def _claimed_call(self, fetch: _Fetch) -> Response | None:
+    async def _call(self, fetch: _Fetch) -> Response | ProviderError | None:
         """Claim the answer and reserve its cost, wait for the rate limit, and make one call.
 
-        Return None if the answer is archived now or another process claims it. If the outcome of the call stays
-        unknown, the cost stays reserved and counts as spent.
+        Return None if the answer is archived now or another process claims it, and the error of an earlier request if
+        that stops this one. If the outcome of the call stays unknown, the cost stays reserved and counts as spent.
         """
-        request, rate = fetch.request, self._client.rate_per_minute
+        request = fetch.request
+        if stop := self._stop_of(request):
+            return stop
         reserving = self._writes.submit(
-            Reserve(self.run_id, request.endpoint, request.subject, self._cost(request), rate, fetch.key)
+            entries.Reserve(
+                *(self.run_id, request.endpoint, request.subject, self._cost(request)),
+                *(self._client.rate_per_minute, fetch.key),
+            )
         )
+        is_sent = False
         try:
-            reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
-            if isinstance(reserved, Claimed):
+            reserved = cast(entries.Reservation | entries.Claimed, await asyncio.shield(reserving))
+            if isinstance(reserved, entries.Claimed):
                 return None
-            is_archived = not fetch.refresh and await self._archive.holds_now(
-                fetch.key, fetch.since
-            )  # since we looked last
-            if not is_archived:
-                await _wait_for_turn(reserved.wait)
-                if not isinstance(self._stop_of(request), BudgetExceeded):  # this call is within the budget
-                    self._check_open(request)
-        except BaseException:
-            await self._client.to_the_end(self._release(reserving))
-            raise
-        if is_archived:
-            return await self._client.to_the_end(self._release(reserving))
-        return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
+            if not fetch.refresh and await self._archive.holds_now(fetch.key, fetch.since):  # since we looked last
+                return None
+            await _wait_for_turn(reserved.wait)
+            stop = self._stop_of(request)
+            if stop is not None and not isinstance(stop, errors.BudgetExceeded):  # this call is within the budget
+                return stop
+            is_sent = True
+            return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
+        finally:
+            if not is_sent:
+                await self._client.to_the_end(self._release(reserving))
 
     async def _paid_call(self, fetch: _Fetch, entry: int) -> Response:
         """Send the request, archive the answer and settle its ledger entry. Never cancel this: the call is charged."""
@@ -272,10 +228,11 @@ class Provider:
         self._note_answer(request, answer)
         cost = self._cost(request, answer.cost)
         credits_remaining = None if self._is_free else answer.credits_remaining
-        problem = IMPLAUSIBLE if answer.disbelieved else None
+        problem = entries.IMPLAUSIBLE if answer.disbelieved else None
         new_answer = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
-        archived_answer = await self._writes.submit(_Paid(new_answer, Settle(entry, cost, credits_remaining, problem)))
-        self.counters.credits += cost
+        archived_answer = await self._writes.submit(
+            _Paid(new_answer, entries.Settle(entry, cost, credits_remaining, problem))
+        )
         return replace(answer, cost=cost, digest=fetch.key, sha256=cast(ArchivedAnswer, archived_answer).sha256)
 
     def _cost(self, request: Request, billed: int | None = None) -> int:
@@ -289,57 +246,57 @@ class Provider:
 
         A body that is no answer is archived as evidence, under a name by which no fetch looks for it.
         """
+        request = fetch.request
+        closing: entries.Settle | entries.MarkBroken | entries.Release = entries.Release(entry)
         if error.maybe_charged:
-            closing = self._broken(fetch.request, error, entry)
-            body = error.body if isinstance(error, BrokenAnswer) else None
-            if body:
-                as_of = f"{fetch.as_of} {NO_ANSWER}".strip()
-                key = self._archive.key(self.provider_id, fetch.request, as_of)
-                evidence = NewAnswer(key, fetch.request, body, utc_now(), self.provider_id, as_of)
-                await self._writes.submit(_Paid(evidence, closing))
-            else:
-                await self._writes.submit(closing)
+            how = error.broken or "closed"
+            self.counters.broken += 1
+            self._stop(self._streak.broke(how, request.cost))
+            closing = entries.MarkBroken(entry, how)
+            if error.cost_billed is not None and not self._is_free:
+                closing = entries.Settle(entry, error.cost_billed, error.credits_remaining, how)
+        elif error.status is not None:
+            self._streak.intact()
+        if error.body and not isinstance(closing, entries.Release):
+            as_of = f"{fetch.as_of} {NO_ANSWER}".strip()
+            key = self._archive.key(self.provider_id, request, as_of)
+            evidence = NewAnswer(key, request, error.body, utc_now(), self.provider_id, as_of)
+            await self._writes.submit(_Paid(evidence, closing))
         else:
-            if error.status is not None:
-                self._streak.intact()
-            await self._writes.submit(Release(entry))
-        if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
-            await self._writes.submit(Pause(error.retry_after))  # for the other processes too
-
-    def _broken(self, request: Request, error: ProviderError, entry: int) -> Settle | MarkBroken:
-        how = error.broken or "closed"
-        self.counters.broken += 1
-        self._stop(self._streak.broke(how, request.cost))
-        if isinstance(error, BrokenAnswer) and error.cost_billed is not None and not self._is_free:
-            self.counters.credits += error.cost_billed
-            return Settle(entry, error.cost_billed, error.credits_remaining, how)
-        return MarkBroken(entry, how)
+            await self._writes.submit(closing)
+        if isinstance(error, errors.RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
+            await self._writes.submit(entries.Pause(error.retry_after))  # for the other processes too
 
     async def _release(self, reserving: asyncio.Future[Any]) -> None:
         """Wait for the end of a reservation, then release its ledger entry, even if the caller was cancelled twice."""
         await asyncio.wait([reserving])
-        if reserving.exception() is None and isinstance(reserving.result(), Reservation):
-            await self._writes.submit(Release(reserving.result().entry))
+        if reserving.exception() is None and isinstance(reserving.result(), entries.Reservation):
+            await self._writes.submit(entries.Release(reserving.result().entry))
 
-    def _write(self, items: Sequence[Operation | _Paid]) -> list[_WriteResult | Exception]:
+    def _write(self, items: Sequence[entries.Operation | _Paid]) -> list[_WriteResult | Exception]:
         """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
-        results: list[_WriteResult | Exception] = [None] * len(items)
-        paid_answers = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
-        if paid_answers:
-            for place, archived_answer in zip(paid_answers, self._put([*paid_answers.values()]), strict=True):
-                results[place] = archived_answer
+        kept = iter(self._kept([item.answer for item in items if isinstance(item, _Paid)]))
+        results: list[_WriteResult | Exception] = [next(kept) if isinstance(item, _Paid) else None for item in items]
         places = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
-        operations = (items[place] for place in places)
-        outcomes = self._ledger.apply([item.settle if isinstance(item, _Paid) else item for item in operations])
-        for place, result in zip(places, outcomes, strict=True):
-            results[place] = results[place] if result is None else result
+        operations = [item.settle if isinstance(item, _Paid) else item for item in items]
+        outcomes = self._ledger.apply([operations[place] for place in places])
+        for place, outcome in zip(places, outcomes, strict=True):
+            results[place] = results[place] if outcome is None else outcome
         return results
 
-    def _put(self, answers: Sequence[NewAnswer]) -> Sequence[ArchivedAnswer | AnswerNotKept]:
+    def _kept(self, answers: Sequence[NewAnswer]) -> Sequence[ArchivedAnswer | errors.AnswerNotKept]:
+        """Archive paid answers, and return them; if the archive cannot be written, an error for each."""
         try:
-            return self._archive.put_all(answers)
+            return self._archive.put_all(answers) if answers else ()
         except OSError as error:
-            failures = [AnswerNotKept(_not_kept(answer, error)) for answer in answers]
+            failures = [
+                errors.AnswerNotKept(
+                    f"the paid answer to {answer.request.endpoint} {answer.request.subject or ''} as of "
+                    f"{answer.as_of or 'now'} ({credits_text(answer.request.cost)} credits) could not be written to "
+                    f"the archive: {error.strerror or error}; free some space, then repeat the run"
+                )
+                for answer in answers
+            ]
             for failure in failures:
                 _log.error("%s", failure)
             return failures
@@ -361,6 +318,10 @@ class Provider:
                 credits_text(request.cost),
             )
 
+    def redacted(self, text: str) -> str:
+        """Return the text with ``***`` for the API key."""
+        return self._client.key.redacted(text)
+
     @property
     def is_cancelled(self) -> bool:
         """True after ``cancel`` was called."""
@@ -373,7 +334,7 @@ class Provider:
 
     def cancel(self) -> None:
         """Cancel the run: open calls finish, and no more requests are sent."""
-        self._stopped[""] = Cancelled("the run was cancelled; it keeps the partitions that it had committed")
+        self._stopped[""] = errors.Cancelled("the run was cancelled; it keeps the partitions that it had committed")
         self.cancelled.set()
 
     @property
@@ -391,19 +352,14 @@ class Provider:
         if error is not None:
             self._stopped.setdefault("", error)
 
-    def _check_open(self, request: Request) -> None:
-        error = self._stop_of(request)
-        if error is not None:
-            raise _Stopped(error)
-
     def _stop_of(self, request: Request) -> ProviderError | None:
         return self._stopped.get("") or self._stopped.get(request.endpoint)
 
     def _remember(self, request: Request, error: ProviderError) -> None:
         """Stop later requests that would fail too: after a permanent error, or if no attempt reached the provider."""
-        if isinstance(error, PlanRequired) and self._plan_limits is not None:
+        if isinstance(error, errors.PlanRequired) and self._plan_limits is not None:
             self._plan_limits.refused(request.endpoint, error.detail)
-        is_out_of_reach = type(error) is Unreachable and not error.maybe_charged
+        is_out_of_reach = type(error) is errors.Unreachable and not error.maybe_charged
         if error.stops == "provider" or is_out_of_reach:
             error.request = request
             self._stop(error)
@@ -421,22 +377,13 @@ class Provider:
 
 
 async def _wait_for_turn(seconds: float) -> None:
-    """Wait at least ``seconds``, until the event loop's clock shows a multiple of ``_TICK`` (a tenth of a second)."""
+    """Wait at least ``seconds``, until the event loop's clock shows a multiple of ``_TICK``."""
     now = asyncio.get_running_loop().time()
     await asyncio.sleep(math.ceil((now + seconds) / _TICK) * _TICK - now if seconds else 0)
 
 
-def _not_kept(answer: NewAnswer, error: OSError) -> str:
-    request = answer.request
-    return (
-        f"the paid answer to {request.endpoint} {request.subject or ''} as of {answer.as_of or 'now'} "
-        f"({credits_text(request.cost)} credits) could not be written to the archive: {error.strerror or error}; "
-        "free some space, then repeat the run"
-    )
-
-
 def rules_text(rules: Mapping[str, Any]) -> str:
-    """Return rules as JSON with sorted keys and without spaces, so that equal rules give the same text."""
+    """Return rules as JSON. Equal rules give the same text."""
     return json.dumps(rules, sort_keys=True, separators=(",", ":"))
 
 

@@ -52,7 +52,8 @@ class PlanLimits:
     ) -> None:
         self._db = open_state(location, _TABLES, "NORMAL", version=FORMAT)
         self._now = now
-        self._account = {"provider": provider_id, "key": _fingerprint(provider_id, key or "")}
+        fingerprint = hashlib.sha256(f"{provider_id}\n{key or ''}".encode()).hexdigest()[:16]
+        self._account = {"provider": provider_id, "key": fingerprint}
         rows = self._db.rows(select(_LIMITS.c.endpoint, _LIMITS.c.reason, _LIMITS.c.at).filter_by(**self._account))
         plan_limits = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
         self.limits = {limit.endpoint: limit for limit in plan_limits if self._now() < limit.until}
@@ -71,8 +72,3 @@ class PlanLimits:
 
     def close(self) -> None:
         self._db.close()
-
-
-def _fingerprint(provider_id: str, key: str) -> str:
-    """Return the first 16 hexadecimal digits of a hash of the key: it distinguishes keys without revealing them."""
-    return hashlib.sha256(f"{provider_id}\n{key}".encode()).hexdigest()[:16]

@@ -3,7 +3,7 @@
 The settings' types, defaults and checks belong here. What a setting does belongs in the package that reads it.
 """
 
-from holderlake.core.settings.fields import SettingsError
+from holderlake.core.setting_types import SettingsError
 from holderlake.core.settings.loading import CONFIG_NAME, CONFIG_VARIABLE, load_settings
 from holderlake.core.settings.model import Settings
 from holderlake.core.settings.sections.provider import AddressSet

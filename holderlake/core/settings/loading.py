@@ -25,8 +25,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 
+from holderlake.core.setting_types import SettingsError
 from holderlake.core.settings.declared import is_environment_only, paths
-from holderlake.core.settings.fields import SettingsError
 from holderlake.core.settings.model import Settings
 
 CONFIG_VARIABLE: Final = "HOLDERLAKE_CONFIG"

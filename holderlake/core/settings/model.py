@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from holderlake.core.settings.fields import PathSetting, TypedTokens, read_secret
-from holderlake.core.settings.sections.alerts import AlertSettings
-from holderlake.core.settings.sections.engine import ClusterSettings, EngineSettings, NodeSettings, SourceSettings
-from holderlake.core.settings.sections.lake import BucketSettings, LakeSettings, SqlSettings, StateSettings
+from holderlake.core.parts import Kind
+from holderlake.core.setting_types import PathSetting, Section, TypedTokens, read_secret
+from holderlake.core.settings.sections.lake import LakeSettings, SqlSettings, StateSettings
 from holderlake.core.settings.sections.provider import (
     AddressSet,
     AddressSettings,
@@ -21,11 +20,17 @@ from holderlake.core.settings.sections.provider import (
     ProviderSettings,
 )
 from holderlake.core.settings.sections.schedule import Budget, Healing, Retention, Schedule
-from holderlake.core.settings.sections.service import ExplorerSettings, ServiceSettings
+
+Chosen = TypeVar("Chosen", bound=Section)
+SECTIONS: Final[Kind[type[Section]]] = Kind("settings")
+"""Sections of other rooms, each with the name of its ``TABLE``."""
 
 
-class Settings(BaseSettings):
-    """All settings. ``load_settings`` reads them from file and environment; the constructor uses its arguments only."""
+class CoreSettings(BaseSettings):
+    """The settings of the core; ``Settings`` has the sections of the rooms too.
+
+    ``load_settings`` reads them from file and environment; the constructor uses its arguments only.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="HOLDERLAKE_",
@@ -56,15 +61,8 @@ class Settings(BaseSettings):
     maps: MapSettings = MapSettings()
     holders: HolderSettings = Field(default=HolderSettings(), validate_default=True)
     addresses: AddressSettings = AddressSettings()
-    engine: EngineSettings = EngineSettings()
-    cluster: ClusterSettings = ClusterSettings()
     lake: LakeSettings = LakeSettings()
     sql: SqlSettings = SqlSettings()
-    bucket: BucketSettings = BucketSettings()
-    sources: SourceSettings = SourceSettings()
-    service: ServiceSettings = ServiceSettings()
-    explorer: ExplorerSettings = ExplorerSettings()
-    alerts: AlertSettings = AlertSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -79,7 +77,7 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     @model_validator(mode="after")
-    def _one_key(self) -> Settings:
+    def _one_key(self) -> Self:
         if self.api_key is not None and self.api_key_file is not None:
             raise ValueError("api_key and api_key_file are both set: remove one of them")
         return self
@@ -106,10 +104,6 @@ class Settings(BaseSettings):
         return self.home / "warehouse.duckdb"
 
     @property
-    def iceberg_folder(self) -> Path:
-        return self.home / "iceberg"
-
-    @property
     def ledger(self) -> Path:
         return self.home / "ledger.sqlite"
 
@@ -118,24 +112,8 @@ class Settings(BaseSettings):
         return self.home / "archive"
 
     @property
-    def alerts_database(self) -> Path:
-        return self.home / "alerts.sqlite"
-
-    @property
     def dagster_home(self) -> Path:
         return self.home / "dagster"
-
-    @property
-    def engine_store(self) -> Path:
-        return self.engine.store or self.home / "engine"
-
-    @property
-    def cluster_folder(self) -> str:
-        return self.cluster.folder or str((self.home / "cluster").resolve())
-
-    @property
-    def service_accounts(self) -> Path:
-        return self.home / "service" / "accounts.sqlite"
 
     def key(self) -> SecretStr | None:
         """Return the API key. Raises ``SettingsError`` if its file does not contain exactly one key."""
@@ -152,47 +130,34 @@ class Settings(BaseSettings):
             if address_set.chain is not None and address_set.chain not in self.watchlist
         ]
 
-    def node(self, chain: str) -> NodeSettings:
-        """Return the settings of a chain's nodes."""
-        return self.sources.rpc.get(chain, NodeSettings())
-
-    @property
-    def node_chains(self) -> list[str]:
-        """Return the ids of the chains that have nodes in the settings."""
-        return sorted(chain for chain, nodes in self.sources.rpc.items() if nodes.is_named)
-
-    @property
-    def followed_chains(self) -> list[str]:
-        """Return the ids of the chains with nodes whose head Dagster follows."""
-        return [chain for chain in self.node_chains if self.node(chain).follow]
-
-    def node_endpoints(self, chain: str) -> list[SecretStr]:
-        """Return the addresses of a chain's nodes. Raises ``SettingsError`` if their file contains no address."""
-        nodes = self.node(chain)
-        if nodes.endpoints_file is None:
-            return nodes.endpoints
-        return read_secret(
-            nodes.endpoints_file,
-            f"addresses of nodes of chain {chain}, one a line",
-            lambda text: NodeSettings(endpoints=[SecretStr(line) for line in text.split() or [""]]).endpoints,
-        )
-
-    def without_provider(self) -> Settings:
+    def without_provider(self) -> Self:
         """Return these settings with the embedded service, over HTTP, as provider, its tokens and address sets."""
         embedded = self.provider.model_copy(update={"url": None, "local": "sample", "direct": False})
         return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 
-    def with_run_ceiling(self, hundredths: int) -> Settings:
+    def with_run_ceiling(self, hundredths: int) -> Self:
         """Return these settings with a ceiling per run, in hundredths of a credit. A lower existing ceiling stays."""
         lowest = hundredths if self.budget.per_run is None else min(hundredths, self.budget.per_run)
         return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
 
-    def with_service(self, **values: Any) -> Settings:
-        """Return these settings with values of ``[service]`` replaced. None or an empty text keeps the old value."""
+    def section(self, kind: type[Chosen]) -> Chosen:
+        """Return the section of a room, by its class."""
+        section: Chosen = getattr(self, kind.TABLE)
+        return section
+
+    def with_values(self, table: str, **values: Any) -> Self:
+        """Return these settings with values of one section replaced. None or an empty text keeps the old value."""
         given_values = {name: value for name, value in values.items() if value not in (None, "")}
-        return self.model_copy(update={"service": self.service.model_copy(update=given_values)})
+        return self.model_copy(update={table: getattr(self, table).model_copy(update=given_values)})
 
 
 def _one_word(text: str) -> SecretStr:
     (word,) = text.split()
     return SecretStr(word)
+
+
+if TYPE_CHECKING:
+    Settings: TypeAlias = CoreSettings
+else:  # the sections of the rooms are fields like those of the core
+    _of_rooms = {kind.TABLE: (kind, kind()) for kind in SECTIONS.parts()}
+    Settings = create_model("Settings", __base__=CoreSettings, __module__=__name__, **_of_rooms)

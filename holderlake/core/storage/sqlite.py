@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 BUSY_SECONDS: Final = 30.0
-_MALFORMED: Final = "malformed"
-"""Word by which SQLite reports an invalid schema, under a general error code."""
+_MALFORMED: Final = ("malformed", "Could not decode to UTF-8")
+"""Words by which SQLite reports an invalid schema or text, under a general error code."""
 _FILE_MODE: Final = 0o600
 """Permissions of a new file, and of its ``-wal`` and ``-shm``: other users cannot read what was bought, or hashes."""
 
@@ -49,7 +49,8 @@ def explained(path: Path, error: BaseException | None, remedy: str) -> DatabaseE
     """Return a ``DatabaseError`` with the file, the reason and a remedy: for a damaged file the text ``remedy``."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _MALFORMED in str(error):
+    is_malformed = isinstance(error, UnicodeDecodeError) or any(words in str(error) for words in _MALFORMED)
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or is_malformed:
         return DamagedDatabase(f"{path} is damaged ({error}); {remedy}")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return locked(path)

@@ -156,7 +156,7 @@ class State:
             raise self._locked() from None
         except DBAPIError as error:
             raise sqlite.explained(self._path, error.orig, self._remedy) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # also of an error's text
             raise sqlite.explained(self._path, error, self._remedy) from error
 
     def _locked(self) -> DatabaseError:

@@ -14,9 +14,9 @@ import duckdb
 import pyarrow.parquet as pq
 
 from holderlake.core.contract.tables import Table
-from holderlake.core.parts import parts
 from holderlake.core.storage.parquet import parquet_fault
 from holderlake.core.warehouse.connections import transfers_folder
+from holderlake.core.warehouse.schema import OWN_TABLE
 
 REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again"
 OF_STORE: Final = "'holderlake store verify' names the store's own file and how to repair it"
@@ -30,7 +30,7 @@ def folder_of(warehouse: Path, table: str) -> Path:
 def table_versions(warehouse: Path) -> dict[str, str | None]:
     """Return, by name of a part's table, a text that changes with its files; None for a table without files."""
     files = {
-        part.TABLE.name: sorted(folder_of(warehouse, part.TABLE.name).glob("*.parquet")) for part in parts("tables")
+        part.TABLE.name: sorted(folder_of(warehouse, part.TABLE.name).glob("*.parquet")) for part in OWN_TABLE.parts()
     }
     return {
         name: " ".join(f"{path.name} {path.stat().st_mtime_ns}" for path in paths) or None
@@ -49,7 +49,7 @@ def refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Path, table:
 
 def _remedies(warehouse: Path) -> dict[Path, str]:
     """Return how a damaged file is repaired, by the folder of a part's table."""
-    return {folder_of(warehouse, part.TABLE.name): part.REMEDY for part in parts("tables")}
+    return {folder_of(warehouse, part.TABLE.name): part.REMEDY for part in OWN_TABLE.parts()}
 
 
 def derived_files(warehouse: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -16,16 +16,43 @@ from graphlib import TopologicalSorter
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from types import ModuleType
+from typing import Any, Final, Protocol
 
 import duckdb
 import pyarrow as pa
 
 from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table, column
-from holderlake.core.parts import parts
-from holderlake.core.warehouse import spending, transfers
+from holderlake.core.parts import Kind
+from holderlake.core.warehouse import spending
 
+
+class LinkedFiles(Protocol):
+    """A module about files that the warehouse reads where they lie."""
+
+    def link(self, root: Path, read: Callable[[], Any]) -> str | None:
+        """Make a folder in ``root`` with links to the present files, and return its name; None without files."""
+
+    def views(self, folder: Path | None) -> str:
+        """Return SQL that creates the views of a folder's files, or views without rows."""
+
+    def remove_old(self, root: Path) -> None:
+        """Remove the folders of links that no reader has open."""
+
+
+class OwnTable(Protocol):
+    """A module with a table of the warehouse whose rows are files next to it."""
+
+    TABLE: Table
+    REMEDY: str
+    """How a damaged file is repaired."""
+
+
+VIEWS: Final[Kind[ModuleType]] = Kind("views")
+"""Packages with SQL files of views and macros."""
+OWN_TABLE: Final[Kind[OwnTable]] = Kind("tables")
+LINKED_FILES: Final[Kind[LinkedFiles]] = Kind("linked_files")
 FORMAT: Final = 1
 """Format of the warehouse's internal tables (schema ``_internal``)."""
 _TYPES: Final = {
@@ -151,7 +178,7 @@ OWN_TABLES: Final = {
             ("family", "chain", "as_of", "subject"),
         ),
         spending.TABLE,
-        *(part.TABLE for part in parts("tables")),
+        *(part.TABLE for part in OWN_TABLE.parts()),
     )
 }
 """Tables of the warehouse that the lake does not have. A load fills them from the manifests, the ledger and others."""
@@ -188,7 +215,10 @@ class Query:
 @cache
 def queries() -> tuple[Query, ...]:
     """Return all views and macros, sorted by name."""
-    folders = [files("holderlake.core.warehouse").joinpath("sql"), *map(files, parts("views"))]
+    folders = [
+        files("holderlake.core.warehouse").joinpath("sql"),
+        *(files(package.__name__) for package in VIEWS.parts()),
+    ]
     found = (file for folder in folders for file in folder.iterdir())
     texts = [file.read_text("utf-8") for file in found if file.name.endswith(".sql")]
     texts.append(_IS_BURN.format(addresses=", ".join(map(quoted, sorted(BURN_ADDRESSES)))))
@@ -258,7 +288,8 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     """Create missing tables and replace all views, macros and comments, in one transaction."""
     connection.execute("BEGIN")
     connection.execute(_INTERNAL_TABLES)
-    connection.execute(transfers.views(None))
+    for part in LINKED_FILES.parts():
+        connection.execute(part.views(None))
     for statement in (*map(_create, _tables()), *view_statements(), *comment_statements("TABLE")):
         connection.execute(statement)
     connection.execute(

@@ -32,11 +32,10 @@ from holderlake.core.lake.damage import damaged_files
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings.sections.lake import SqlSettings
 from holderlake.core.storage.locks import locked
-from holderlake.core.warehouse import derived, schema, spending, transfers
+from holderlake.core.warehouse import derived, schema, spending
 from holderlake.core.warehouse.connections import (
     REMEDY,
     DamagedWarehouse,
-    Parameters,
     WarehouseError,
     attach,
     explained,
@@ -45,12 +44,9 @@ from holderlake.core.warehouse.connections import (
     relation_of,
     run_query,
     transfers_folder,
-    with_values,
 )
 from holderlake.core.warehouse.loader import Loading, Partition, pending_of
-from holderlake.core.warehouse.query_notes import query_notes
 from holderlake.core.warehouse.spending import LedgerReader
-from holderlake.core.warehouse.transfers import ReadTransfers
 
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
 
@@ -120,7 +116,7 @@ class Warehouse:
     def __init__(
         self,
         path: Path,
-        transfers: ReadTransfers = lambda: None,
+        transfers: Callable[[], Any] = lambda: None,
         ledger: Callable[[], LedgerReader | None] = lambda: None,
         sql: SqlSettings | None = None,
     ) -> None:
@@ -161,10 +157,6 @@ class Warehouse:
         """Return the rows of a query. It cannot write, and reads no files. Raises ``WarehouseError``."""
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
-
-    def notes(self, sql: str, parameters: Parameters = None) -> list[str]:
-        """Return notes about a query that was answered, see ``query_notes``."""
-        return query_notes(with_values(sql, parameters), lambda of_data: self.query(of_data)["note"].to_pylist())
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
         """Return the rows of a query to print. It cannot write, and reads files only if ``files`` is True.
@@ -300,7 +292,8 @@ class Warehouse:
                 if outdated:
                     schema.install(connection)
                 connection.execute(schema.as_of_warning(self._as_of_warning))
-                connection.execute(transfers.views(Path(transfers_path) if transfers_path else None))
+                for part in schema.LINKED_FILES.parts():
+                    connection.execute(part.views(Path(transfers_path) if transfers_path else None))
                 if ledger:
                     spending.refresh(connection, ledger)
                 for name, version in tables.items():
@@ -313,7 +306,7 @@ class Warehouse:
     def _stored_transfers(self, state: _State) -> str | None:
         """Link the present transfers of the store. Return the folder; that of the last load if there is no store."""
         root = transfers_folder(self.path)
-        link_name = transfers.link(root, self._read_transfers)
+        link_name = next((part.link(root, self._read_transfers) for part in schema.LINKED_FILES.parts()), None)
         last_path = state.installed.get("transfers")
         return str(root / link_name) if link_name else last_path if last_path and Path(last_path).exists() else None
 
@@ -373,7 +366,8 @@ class Warehouse:
             copy.unlink()
             copy = packed
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
-        transfers.remove_old(transfers_folder(self.path))
+        for part in schema.LINKED_FILES.parts():
+            part.remove_old(transfers_folder(self.path))
 
     @contextmanager
     def _writing(self, path: Path) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -110,3 +110,8 @@ def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:
 def indexed_tokens(catalog: sqlite3.Connection) -> list[IndexedToken]:
     """Return all indexed tokens, also those without transfers, sorted by chain and address."""
     return [IndexedToken(*row) for row in catalog.execute(_LIST)]
+
+
+def indexed_keys(catalog: sqlite3.Connection) -> list[Key]:
+    """Return the known tokens whose transfers count on every map, sorted by chain and address."""
+    return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))

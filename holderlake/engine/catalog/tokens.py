@@ -22,28 +22,31 @@ _INSERT: Final = f"""
 INSERT INTO tokens ({INFO_COLUMNS}, folded_symbol, folded_name)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+_STATED: Final = "iif(excluded.standard = 'erc20', tokens.standard, excluded.standard)"
+"""The standard of a token: lists that state none count as ERC-20, so that another one that is stored is kept."""
 _SAVE: Final = f"""
 {_INSERT}
 ON CONFLICT (chain, address) DO UPDATE SET
     name = excluded.name,
     symbol = excluded.symbol,
     decimals = excluded.decimals,
-    standard = excluded.standard,
+    standard = {_STATED},
     img_url = excluded.img_url,
     unsupported = excluded.unsupported,
     assumed = excluded.assumed,
     folded_symbol = excluded.folded_symbol,
     folded_name = excluded.folded_name
 WHERE (name, symbol, decimals, standard, img_url, unsupported, assumed) IS NOT (
-    excluded.name, excluded.symbol, excluded.decimals, excluded.standard, excluded.img_url, excluded.unsupported,
+    excluded.name, excluded.symbol, excluded.decimals, {_STATED}, excluded.img_url, excluded.unsupported,
     excluded.assumed
 )
 """
 _ASSUME: Final = f"""
 {_INSERT}
--- Opening balances may be imported before transfers, which know the standard.
-ON CONFLICT (chain, address) DO UPDATE SET decimals = excluded.decimals, standard = excluded.standard
-WHERE assumed AND standard <> excluded.standard
+-- Opening balances and token lists may be imported before transfers, which know the standard.
+ON CONFLICT (chain, address) DO UPDATE SET
+    decimals = iif(assumed, excluded.decimals, decimals), standard = excluded.standard
+WHERE standard <> excluded.standard AND (assumed OR standard = 'erc20')
 """
 _READ: Final = f"""
 SELECT {INFO_COLUMNS} FROM tokens
@@ -161,7 +164,7 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
     """Store assumed metadata, for example 18 decimals for ERC-20, for a token without imported metadata.
 
-    Metadata that was assumed earlier for another token standard is replaced. Return True if stored data changed.
+    Decimals that were assumed earlier for another token standard are replaced. Return True if stored data changed.
     """
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token)])

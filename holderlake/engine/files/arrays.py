@@ -10,6 +10,7 @@ import json
 import math
 import mmap
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,6 +107,19 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], dura
             file.add(name, array)
 
 
+def temporary_arrays(folder: Path, arrays: Mapping[str, Array | Iterable[Array]]) -> dict[str, Array]:
+    """Write arrays to a file in ``folder``, and map them into memory, read-only.
+
+    The file is unlinked at once, so the system deletes it when the arrays are no longer used.
+    """
+    folder.mkdir(exist_ok=True)
+    path = folder / uuid.uuid4().hex
+    write_arrays(path, arrays, durable=False)
+    mapped = read_arrays(path)
+    path.unlink()
+    return mapped
+
+
 def read_arrays(path: Path) -> dict[str, Array]:
     """Map the arrays of a file into memory, read-only."""
     mapped = mapped_file(path).base
@@ -156,6 +170,14 @@ def expand_ranges(starts: Array, ends: Array) -> Array:
     firsts = np.cumsum(lengths) - lengths
     places: Array = np.arange(total, dtype=np.int64) + np.repeat(starts - firsts, lengths)
     return places
+
+
+def are_among(numbers: Array, chosen: Array) -> Array:
+    """Return a mask of the ``numbers`` (0 or more) that are in ``chosen``, for address numbers, which are dense."""
+    is_chosen = np.zeros(1 + max(int(numbers.max(initial=0)), int(chosen.max(initial=0))), np.bool_)
+    is_chosen[chosen] = True
+    mask: Array = is_chosen[numbers]
+    return mask
 
 
 def take_or_missing(values: Array, places: Array) -> Array:

@@ -113,24 +113,6 @@ def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> A
     return heads
 
 
-def joined_volume(volumes: Sequence[Volume]) -> Volume:
-    """Join volumes of consecutive numbers, in order, into one volume."""
-    first_number, sizes = volumes[0].first_number, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
-    firsts = [volume.first_number - first_number for volume in volumes]
-    hashed = np.concatenate([volume.hashes for volume in volumes])
-    order = np.argsort(hashed)
-    places = np.concatenate([volume.places + start for volume, start in zip(volumes, firsts, strict=True)])
-    starts = [volume.starts[:-1] + size for volume, size in zip(volumes, sizes, strict=False)]
-    return Volume(
-        first_number,
-        np.concatenate([volume.texts for volume in volumes]),
-        np.concatenate([*starts, sizes[-1:].astype(np.int64)]),
-        np.concatenate([volume.heads for volume in volumes]),
-        hashed[order],
-        places[order].astype(np.int32),
-    )
-
-
 class Dictionary:
     """Finds numbers by address, and addresses by number. ``volumes`` are in the order of their numbers, from 0 without
     gaps."""

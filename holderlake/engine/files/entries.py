@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from holderlake.engine.files.arrays import are_among, expand_ranges
 from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric import graph_kernels
@@ -69,13 +70,19 @@ def entries_of(
     If ``counterparties`` (address numbers) is given, only transfers with these counterparties are returned.
     """
     addresses = addresses.astype(np.int32)
-    slots = np.empty(0, np.int32) if counterparties is None else graph_kernels.hash_slots(counterparties)
     pieces = []
     for run in view.runs:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, np.full(len(addresses), second))
-        columns = graph_kernels.filter_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
-        pieces.append(Entries(addresses, *columns))
+        places = expand_ranges(starts, cuts)
+        owners = np.repeat(np.arange(len(addresses), dtype=np.int32), cuts - starts)
+        others, kinds = run.others[places], run.kinds[places]
+        is_kept = counts[kinds >> 1] & (others != addresses[owners])
+        if counterparties is not None:
+            is_kept &= are_among(others, counterparties)
+        kept = np.flatnonzero(is_kept)
+        columns = (owners[kept], others[kept], kinds[kept] >> 1, (kinds[kept] & 1).astype(np.bool_))
+        pieces.append(Entries(addresses, *columns, run.times[places[kept]].astype(np.int64)))
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]

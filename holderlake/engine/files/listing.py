@@ -7,12 +7,11 @@ the same state of the store.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.files.adjacency import Run
@@ -36,8 +35,6 @@ ORDER BY token, kind, transfers DESC, file
 """
 _RUNS: Final = "SELECT file, entries FROM runs ORDER BY entries DESC, file"
 _VOLUMES: Final = "SELECT file, first_number, size FROM volumes ORDER BY first_number"
-
-_RECHECK_SECONDS: Final = 0.05
 
 T = TypeVar("T")
 
@@ -195,28 +192,12 @@ class OpenFiles:
         return opened
 
 
-class _Recent(Generic[T]):
-    """A cached value that expires after ``_RECHECK_SECONDS``. It avoids checking a value's files at every use."""
-
-    def __init__(self) -> None:
-        self._read: tuple[float, T] | None = None
-
-    def get(self, read: Callable[[], T]) -> T:
-        """Return the value; call ``read`` if it was last read more than ``_RECHECK_SECONDS`` ago."""
-        now = time.monotonic()
-        if self._read is None or now - self._read[0] > _RECHECK_SECONDS:
-            self._read = now, read()
-        return self._read[1]
-
-
 class View:
     """The arrays of a listing's files: the dictionary of addresses, the adjacency, and the parts of each token."""
 
     def __init__(self, listing: Listing, files: OpenFiles) -> None:
         self.listing = listing
         self._opened = files
-        self._dictionary: _Recent[Dictionary] = _Recent()
-        self._runs: _Recent[list[Run]] = _Recent()
 
     @property
     def opened_files(self) -> list[Part | Run | Volume | BalanceFile]:
@@ -226,8 +207,7 @@ class View:
     @property
     def dictionary(self) -> Dictionary:
         """The dictionary of addresses: numbers by address, and addresses by number."""
-        volumes, sums = self.listing.volumes, self.listing.sums
-        return self._dictionary.get(lambda: Dictionary(self._opened.volume(volume, sums) for volume in volumes))
+        return Dictionary(self._opened.volume(volume, self.listing.sums) for volume in self.listing.volumes)
 
     @cached_property
     def zero(self) -> int:
@@ -237,7 +217,7 @@ class View:
     @property
     def runs(self) -> list[Run]:
         """The runs of the adjacency, the largest first."""
-        return self._runs.get(lambda: [self._opened.run(run.file, self.listing.sums) for run in self.listing.runs])
+        return [self._opened.run(run.file, self.listing.sums) for run in self.listing.runs]
 
     def parts(self, key: Key) -> list[Part]:
         """Return the parts of a token (chain, address), the base first, with opening balances and corrections."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.engine.files.arrays import array_file, read_arrays
-from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, joined_volume, volume_of
+from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, volume_of
 from holderlake.engine.files.integrity import Sums
 from holderlake.engine.files.listing import OpenFiles, VolumeFile
 from holderlake.engine.importing.budget import Budget
@@ -23,6 +23,8 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.hashing import digests
 
 _ADDRESS_BYTES: Final = 80
+_MOST_VOLUMES: Final = 16
+"""A search compares each volume."""
 
 
 class AddressIds:
@@ -85,17 +87,11 @@ class AddressIds:
         return numbers
 
     def _append(self, volume: Volume) -> None:
-        """Add a volume in memory. Join it with earlier volumes in memory whose size is at most twice its own."""
-        following = [volume]
-        while self._fresh and self._fresh[-1].size <= 2 * sum(volume.size for volume in following):
-            following.insert(0, self._fresh.pop())
-        self._fresh.append(joined_volume(following) if len(following) > 1 else volume)
-        if sum(volume.size for volume in self._fresh) > self._address_limit:
-            self._spill()
-
-    def _spill(self) -> None:
-        """Write the new addresses from memory to a file. Join them with this import's files of at most twice their
-        size."""
+        """Add a volume in memory. Write all to a file if they are many, joined with this import's files of at most
+        twice their size."""
+        self._fresh.append(volume)
+        if len(self._fresh) < _MOST_VOLUMES and sum(volume.size for volume in self._fresh) <= self._address_limit:
+            return
         following, self._fresh = self._fresh, []
         while self._spilled and self._spilled[-1].size <= 2 * sum(volume.size for volume in following):
             following.insert(0, self._mapped.pop())

@@ -6,7 +6,6 @@ If the process is killed, only unlisted files remain. All steps work on batches 
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from holderlake.core.storage.atomic_files import sync
 from holderlake.engine.catalog.opening_balances import refuse_overlap
-from holderlake.engine.files.arrays import read_arrays, write_arrays
+from holderlake.engine.files.arrays import read_arrays, temporary_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
 from holderlake.engine.files.listing import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_listing
 from holderlake.engine.files.parts import MOVES, Moves, Part
@@ -47,13 +46,10 @@ from holderlake.engine.importing.run_writer import (
     Entries,
     EntryBuffer,
     entries_of_run,
-    may_contain,
     merged_entries,
-    subtract,
     write_run,
 )
 from holderlake.engine.importing.sort import Sorter, TokenRows
-from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -86,7 +82,7 @@ class Change:
         self._parts = {number: list(parts) for number, parts in self.listing.parts.items()}
         self._connect = connect
         self._entries = EntryBuffer(self._spool, self._budget)
-        self._removed = EntryBuffer(self._spool, self._budget)
+        self._has_removed = False
         self._coding = Coding()
         self._addresses = AddressIds(
             self.listing.volumes, self._opened, self.listing.sums, self._budget, self._import.new_name
@@ -133,7 +129,7 @@ class Change:
     @staticmethod
     def _without(new_rows: TokenRows, superseded: Array, counts: Counts) -> TokenRows | None:
         """Return the new rows whose keys are not in ``superseded``. The others count as duplicates."""
-        remaining = new_rows.without(superseded)
+        remaining = new_rows.only(lambda _, piece: ~np.isin(piece["key"].to_numpy(), superseded))
         repeated = new_rows.rows - (remaining.rows if remaining is not None else 0)
         counts.new_count -= repeated
         counts.duplicate += repeated
@@ -156,26 +152,34 @@ class Change:
         period."""
         merged_parts = _to_merge(stored_parts, new_rows.rows)
         kind = BASE if len(merged_parts) == len(stored_parts) else TAIL
-        return self._write(number, kind, new_rows.tables(), [new_rows.keys], merged_parts)
+        return self._write(number, kind, new_rows.tables(), lambda: new_rows.keys, merged_parts)
 
     def _write(
-        self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged_parts: list[PartFile]
+        self,
+        number: int,
+        kind: str,
+        tables: Iterable[pa.Table],
+        keys: Callable[[], Array],
+        merged_parts: list[PartFile],
+        rest_of: Sequence[PartFile] = (),
     ) -> Period:
         """Write rows of a token and all rows of the parts ``merged_parts`` as one new part, which replaces the parts.
 
-        The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays with the hashes of the
-        rows' keys. Return the period of the rows in ``tables``.
+        The rows in ``tables`` are sorted and have address numbers. ``keys`` returns the sorted hashes of their keys,
+        after they were written. If the rows are what is left of the parts ``rest_of``, it replaces these too, and no
+        transfer is new. Return the period of the rows in ``tables``.
         """
-        summary = RowSummary(number, self._spool, self._entries if kind not in (OPENING, CORRECTION) else None)
+        are_new = kind not in (OPENING, CORRECTION) and not rest_of
+        summary = RowSummary(number, self._spool, self._entries if are_new else None)
         name = self._import.new_name()
         folder = "openings" if kind in (OPENING, CORRECTION) else "transfers"
         old_paths = [self._rows_path(part) for part in merged_parts]
         rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old_paths, self._budget.batch)
         write_rows(self._path(folder, name), rows)
         moves = [*(self._moves(part) for part in merged_parts), *summary.moves]
-        self._write_part(name, kind, moves, [*keys, *(self._keys(part) for part in merged_parts)])
+        self._write_part(name, kind, moves, [keys(), *(self._keys(part) for part in merged_parts)])
         period = joined_period(summary.periods)
-        self._replace(number, merged_parts, _part_file(name, number, kind, period, merged_parts))
+        self._replace(number, [*merged_parts, *rest_of], _part_file(name, number, kind, period, merged_parts))
         return period
 
     def _plain(self, rows: pa.Table) -> pa.Table:
@@ -190,32 +194,10 @@ class Change:
 
     # ------------------------------------------------------------------ repair
 
-    def remake_part(self, part: PartFile) -> None:
-        """Write the arrays of a part again under the same name, from its Parquet file of rows.
-
-        All addresses of the part must be in the dictionary.
-        """
-        summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        summary.read(self._keyed(read_rows(self._rows_path(part), self._budget.batch), keys))
-        hashes = keys.array() if part.has_transfers else np.empty(0, np.uint64)
-        self._write_part(part.file, part.kind, summary.moves, [hashes])
-        self._catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in part.paths[1:]])
-
     def write_all_balances(self) -> None:
         """Write the balances of all parts, from their transfers."""
         for part in (part for parts in self._parts.values() for part in parts):
             self._write_balances(part.file, part.kind, self._moves(part))
-
-    def remake_runs(self) -> None:
-        """Write the adjacency again, as one run, from the parts of all tokens."""
-        for run in self.listing.runs:
-            self._drop_run(run.file)
-        for number, parts in self._parts.items():
-            for part in parts:
-                if part.has_transfers:
-                    self._entries.add(number, self._moves(part))
-        if self._entries.count:
-            self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
 
     def record_files(self) -> None:
         """Force the new files to the disk. Record their checksums in the catalogue, and which files they replace."""
@@ -249,7 +231,7 @@ class Change:
         """Add opening balances of a token as one part. The rows have the columns of ``TRANSFERS``; senders are the zero
         address."""
         number = self._number(key)
-        self._write(number, OPENING, [self._addresses.numbered(rows)], [np.empty(0, np.uint64)], [])
+        self._write(number, OPENING, [self._addresses.numbered(rows)], _no_keys, [])
         self._refuse_overlap(key, number)
         self.remove_corrections(key, 0)
 
@@ -285,7 +267,7 @@ class Change:
         earlier_rows = stored_rows.filter(pc.less(stored_rows["block_number"], block))
         self.remove_corrections(key, 0)
         all_rows = self._addresses.numbered(pa.concat_tables([earlier_rows, rows]))
-        self._write(self._number(key), CORRECTION, [all_rows], [np.empty(0, np.uint64)], [])
+        self._write(self._number(key), CORRECTION, [all_rows], _no_keys, [])
 
     def remove_corrections(self, key: tuple[str, str], block: int) -> int:
         """Remove the corrections of a token from a block on. Return the number of removed rows.
@@ -316,64 +298,26 @@ class Change:
         return rows, min(first_times, default=None)
 
     def _remove_from_part(self, part: PartFile, is_removed: Callable[[pa.Table], Array]) -> Period:
-        """Remove rows of a part, and note the removal of their entries. ``is_removed`` returns a mask of these rows.
-
-        Return the period of the removed rows.
-        """
+        """Remove rows of a part. ``is_removed`` returns a mask of these rows. Return the period of the removed rows."""
         path = self._rows_path(part)
         removed = (rows.filter(pa.array(is_removed(rows))) for rows in read_rows(path, self._budget.batch))
-        summary = RowSummary(part.token, self._spool, self._removed if part.has_transfers else None)
-        summary.read(self._addresses.numbered(rows) for rows in removed if rows.num_rows)
-        period = joined_period(summary.periods)
+        period = joined_period([period_of(rows) for rows in removed if rows.num_rows])
+        self._has_removed |= part.has_transfers
         if period.rows == part.transfers:
             self._replace(part.token, [part], None)
         else:
-            self._write_rest(part, path, is_removed)
+            keys = SortedKeys(part.transfers, self._spool, self._budget)
+            remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
+            tables = self._keyed((rows for rows in remaining if rows.num_rows), keys)
+            self._write(part.token, part.kind, tables, keys.array if part.has_transfers else _no_keys, [], [part])
         return period
-
-    def _write_rest(self, part: PartFile, path: Path, is_removed: Callable[[pa.Table], Array]) -> None:
-        """Write a part again without the removed rows. ``path`` is the file of its rows."""
-        summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        name = self._import.new_name()
-        remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
-        rows = summary.observe(self._keyed((rows for rows in remaining if rows.num_rows), keys))
-        write_rows(self._path(path.parent.name, name), map(self._plain, rows))
-        hashes = keys.array() if part.has_transfers else np.empty(0, np.uint64)
-        self._write_part(name, part.kind, summary.moves, [hashes])
-        self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(summary.periods), []))
-
-    def _remove_entries(self, buffer: EntryBuffer) -> None:
-        """Remove the entries in ``buffer`` from the runs, the small runs first.
-
-        Rewriting the large run takes long. It is rewritten only for entries that no small run contains.
-        """
-        removed = ArrayBuckets(self._spool, self._budget.waiting)
-        for entries in buffer.entries():
-            removed.add(0, entries)
-        for run in reversed(self.listing.runs):
-            opened = self._opened.run(run.file, self.listing.sums)
-            if not any(may_contain(opened, Entries(*block)) for block in removed.blocks(0)):
-                continue
-            remaining, missed = (ArrayBuckets(self._spool, self._budget.waiting) for _ in range(2))
-            for kept_entries, not_found in subtract(
-                opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2
-            ):
-                remaining.add(0, kept_entries)
-                missed.add(0, not_found)
-            removed = missed
-            self._drop_run(run.file)
-            self._write_run(
-                map(Entries._make, remaining.blocks(0)), remaining.rows_of(0), opened.times.dtype.itemsize > 4
-            )
 
     # ------------------------------------------------------------------ files
 
     def finish(self) -> None:
         """Write the adjacency and the new addresses, and list all new files in the catalogue."""
-        if self._removed.count:
-            self._remove_entries(self._removed)
-            if self._entries.count:  # no merge, which would leave a file of this import unlisted
-                self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
+        if self._has_removed:
+            self.remake_runs()
         elif self._entries.count:
             self._add_run()
         self._addresses.save(self._catalog)
@@ -441,6 +385,17 @@ class Change:
         is_wide = self._entries.is_wide or any(run.times.dtype.itemsize > 4 for run in opened)
         self._write_run(merged_entries(sources), count + sum(run.entries for run in merged_runs), is_wide)
 
+    def remake_runs(self) -> None:
+        """Write the adjacency again, as one run, from the parts of all tokens."""
+        for run in self.listing.runs:
+            self._drop_run(run.file)
+        entries = EntryBuffer(self._spool, self._budget)
+        for number, parts in self._parts.items():
+            for part in parts:
+                if part.has_transfers:
+                    entries.add(number, self._moves(part))
+        self._write_run(entries.entries(), entries.count, entries.is_wide)
+
     def _drop_run(self, file: str) -> None:
         self._catalog.execute("DELETE FROM runs WHERE file = ?", (file,))
 
@@ -478,18 +433,12 @@ class RowSummary:
             self.moves.append(self._spooled(moves) if len(self.periods) > 1 else moves)
             yield rows
 
-    def read(self, tables: Iterable[pa.Table]) -> None:
-        """Read all tables and collect their transfers, period and entries, for callers that do not need the rows."""
-        for _ in self.observe(tables):
-            pass
-
     def _spooled(self, moves: Moves) -> Moves:
-        self._spool.mkdir(exist_ok=True)
-        path = self._spool / f"{uuid.uuid4().hex}.moves"
-        write_arrays(path, {name: getattr(moves, name) for name in MOVES}, durable=False)
-        arrays = read_arrays(path)
-        path.unlink()  # the mapping keeps the data
-        return Moves(*(arrays[name] for name in MOVES))
+        return Moves(**temporary_arrays(self._spool, {name: getattr(moves, name) for name in MOVES}))
+
+
+def _no_keys() -> Array:
+    return np.empty(0, np.uint64)
 
 
 def _outdated(key: tuple[str, str], block: int) -> str:

@@ -7,6 +7,8 @@ other rows are compared in full.
 
 from __future__ import annotations
 
+import itertools
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +22,8 @@ import pyarrow.compute as pc
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import RepeatedKeys, are_among, part_of
 from holderlake.engine.importing.rows import Coding, read_rows
-from holderlake.engine.importing.sort import RowsInMemory, RowsOnDisk, TokenRows
-from holderlake.engine.importing.spill import TableBuckets
+from holderlake.engine.importing.sort import TokenRows
+from holderlake.engine.importing.spill import mapped_table
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -105,42 +107,29 @@ class Deduplicator:
         if not hashes.any():
             counts.new_count += incoming.rows
             return incoming
-        stored_tables = self._stored_rows(hashes, stored_paths)
-        if isinstance(incoming, RowsOnDisk):
-            return self._of_spooled(incoming, hashes, stored_tables, counts)
-        assert isinstance(incoming, RowsInMemory)  # noqa: S101 - there are no others
-        table = incoming.table
-        places = np.flatnonzero(hashes.among(table["key"].to_numpy()))
-        stored_rows = pa.concat_tables([self._coding.nothing(), *stored_tables])
-        known_places = self._verdicts(table.take(pa.array(places)), stored_rows, counts)
-        is_new = np.ones(table.num_rows, np.bool_)
-        is_new[places[known_places]] = False
-        counts.new_count += int(is_new.sum())
-        return incoming.only(is_new) if is_new.any() else None
-
-    def _of_spooled(
-        self, incoming: RowsOnDisk, hashes: RepeatedKeys, stored_tables: Iterator[pa.Table], counts: Counts
-    ) -> TokenRows | None:
-        new_buckets, imported, stored_buckets = (TableBuckets(self._spool, self._budget.waiting // 3) for _ in range(3))
+        stored = itertools.chain([self._coding.nothing()], self._stored_rows(hashes, stored_paths))
+        stored_rows = mapped_table(stored, self._spool)
+        is_new = np.memmap(self._spool / f"{uuid.uuid4().hex}.new", np.bool_, "w+", shape=(incoming.rows,))
+        is_new[:] = True
         parts = 1 + 4 * incoming.bytes // self._budget.group
-        for rows in incoming.buckets.blocks(incoming.bucket):
-            keys = rows["key"].to_numpy()
-            repeated = hashes.among(keys)
-            new_buckets.add(0, rows.filter(pa.array(~repeated)))
-            imported.distribute(part_of(keys[repeated], parts), rows.filter(pa.array(repeated)))
-        incoming.buckets.drop(incoming.bucket)
-        for stored_rows in stored_tables:
-            stored_buckets.distribute(part_of(stored_rows["key"].to_numpy(), parts), stored_rows)
-        for number in imported.numbers():
-            rows_of_bucket = imported.take(number)
-            known_rows = stored_buckets.take(number) if stored_buckets.rows_of(number) else self._coding.nothing()
-            is_new = np.ones(rows_of_bucket.num_rows, np.bool_)
-            is_new[self._verdicts(rows_of_bucket, known_rows, counts)] = False
-            new_buckets.add(0, rows_of_bucket.filter(pa.array(is_new)))
-        for number in stored_buckets.numbers():
-            stored_buckets.drop(number)
-        counts.new_count += new_buckets.rows_of(0)
-        return incoming.instead(new_buckets, 0) if new_buckets.rows_of(0) else None
+        for part in range(parts):
+            pieces, places, before = [], [], 0
+            for piece in incoming.pieces:
+                keys = piece["key"].to_numpy()
+                of_part = np.flatnonzero(part_of(keys, parts) == part)
+                repeated = of_part[hashes.among(keys[of_part])]
+                pieces.append(piece.take(pa.array(repeated)))
+                places.append(repeated + before)
+                before += len(piece)
+            of_batches = (
+                pa.table(batch).filter(pa.array(part_of(batch["key"].to_numpy(), parts) == part))
+                for batch in stored_rows.to_batches()
+            )
+            known_rows = pa.concat_tables([self._coding.nothing(), *of_batches])
+            imported = pa.concat_tables(pieces).combine_chunks()
+            is_new[np.concatenate(places)[self._verdicts(imported, known_rows, counts)]] = False
+        counts.new_count += int(is_new.sum())
+        return incoming.only(lambda before, piece: is_new[before : before + len(piece)])
 
     def _verdicts(self, imported: pa.Table, stored_rows: pa.Table, counts: Counts) -> Array:
         """Return the indices of the rows in ``imported`` that are not new, because they are duplicates or conflicts.

@@ -5,14 +5,13 @@ Hashes are evenly distributed. Therefore ranges of equal width contain about the
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from holderlake.engine.files.arrays import read_arrays, write_arrays
+from holderlake.engine.files.arrays import temporary_arrays
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
@@ -43,16 +42,8 @@ class SortedKeys:
 
 
 def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
-    """Write arrays one after another to a file, and return the file as one memory-mapped array.
-
-    The file is unlinked at once, so the system deletes it when the array is no longer used.
-    """
-    spool.mkdir(exist_ok=True)
-    path = spool / f"{uuid.uuid4().hex}.keys"
-    write_arrays(path, {"keys": pieces}, durable=False)
-    mapped = read_arrays(path)["keys"]
-    path.unlink()
-    return mapped
+    """Write arrays one after another to a file, and return the file as one memory-mapped array."""
+    return temporary_arrays(spool, {"keys": pieces})["keys"]
 
 
 def merged_keys(keys: Sequence[Array], chunk: int) -> Array | Iterable[Array]:

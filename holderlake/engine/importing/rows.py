@@ -289,8 +289,12 @@ def joined_rows(new_tables: Iterable[pa.Table], stored_paths: Sequence[Path], ba
         yield from new_tables
         return
     sources = [read_rows(path, max(batch // len(stored_paths), 16)) for path in stored_paths]
-    plain = (table.cast(TRANSFERS) for table in new_tables)
-    yield from merge_sorted([*sources, plain], _blocks, lambda rows, part: rows[part], _join)
+    yield from merged_rows([*sources, (table.cast(TRANSFERS) for table in new_tables)])
+
+
+def merged_rows(sources: Sequence[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    """Merge the rows of all sources, which are sorted by block, in batches."""
+    yield from merge_sorted(sources, _blocks, lambda rows, part: rows[part], _join)
 
 
 def _blocks(rows: pa.Table) -> Array:

@@ -1,167 +1,88 @@
 """Group the rows of an import by token, and sort the rows of each token by block.
 
-Rows that fit into memory are sorted there. Otherwise they are first divided by token into temporary files (buckets, see
-``spill``). If the rows of one token do not fit into memory, they are divided again, by block.
+Rows are sorted in runs that fit into memory. If there is more than one, each run becomes a file in mapped memory, and
+the rows of a token are merged from all runs.
 """
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from holderlake.engine.importing.budget import Budget, release_freed_memory
 from holderlake.engine.importing.keys import SortedKeys
-from holderlake.engine.importing.rows import TOKEN_COLUMNS, Codes, Coding, in_order
-from holderlake.engine.importing.spill import Sample, TableBuckets
+from holderlake.engine.importing.rows import TOKEN_COLUMNS, Codes, Coding, in_order, merged_rows
+from holderlake.engine.importing.spill import mapped_table
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
-_BUCKETS: Final = 64
-_LARGE: Final = 256
-"""A token with more than 1/``_LARGE`` of the first rows gets its own bucket."""
 
+class TokenRows:
+    """The rows of a token (``chain`` and ``address``) of an import, encoded, in ``pieces`` that are sorted by block.
 
-@dataclass
-class RowsInMemory:
-    """The rows of a token (``chain`` and ``address``) of an import, in memory and sorted by block.
-
-    ``standard`` is the token standard of the first row, ``keys`` are the sorted hashes of the rows' keys.
+    ``standard`` is the token standard of the first row, ``keys`` are the sorted hashes of the rows' keys. ``rows`` and
+    ``bytes`` are the numbers of rows and bytes.
     """
 
-    chain: str
-    address: str
-    standard: str
-    keys: Array
-    table: pa.Table
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return int(self.table.num_rows)
-
-    def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of all encoded rows as one batch."""
-        yield self.table.select(list(names))
-
-    def without(self, keys: Array) -> RowsInMemory | None:
-        """Return the rows whose hash is not in ``keys``; None if there are none."""
-        is_kept = ~np.isin(self.table["key"].to_numpy(), keys)
-        return self.only(is_kept) if is_kept.any() else None
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows as one batch."""
-        yield self.table
-
-    def only(self, is_kept: Array) -> RowsInMemory:
-        """Return the rows at which the boolean array ``is_kept`` is True."""
-        table = self.table.filter(pa.array(is_kept))
-        return RowsInMemory(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
-
-
-class RowsOnDisk:
-    """The rows of a token that do not fit into memory, as ``RowsInMemory`` otherwise. They can be read only once.
-
-    They are in the bucket (temporary file) with the number ``bucket`` in ``buckets``.
-    """
-
-    def __init__(self, buckets: TableBuckets, bucket: int, sorting: Sorter) -> None:
-        self.buckets = buckets
-        self.bucket = bucket
+    def __init__(self, pieces: Sequence[pa.Table], sorting: Sorter) -> None:
+        self.pieces = pieces
         self._sorting = sorting
-        self.rows, self.bytes = buckets.rows_of(bucket), buckets.bytes_of(bucket)
-        self._blocks = Sample()
-        self._spans: list[tuple[int, int, int]] = []  # of each batch: rows, first and last block number
-        self.keys, token, kind = self._read_through()
+        self.rows, self.bytes = sum(map(len, pieces)), sum(piece.nbytes for piece in pieces)
+        sorted_keys = SortedKeys(self.rows, sorting.spool, sorting.budget)
+        for piece in pieces:
+            sorted_keys.add(piece["key"].to_numpy())
+        self.keys = sorted_keys.array()
+        names = ("block_number", "log_index", "kind", "token")
+        *_, kind, token = min(tuple(piece[name][0].as_py() for name in names) for piece in pieces)
         self.chain, self.address = sorting.coding.tokens.texts(token)
         self.standard = sorting.coding.standard(kind)
 
-    def _read_through(self) -> tuple[Array, int, int]:
-        """Read all rows once. Return the sorted hashes of their keys, the token's number, and the first row's ``kind``
-        number."""
-        sorting = self._sorting
-        sorted_keys = SortedKeys(self.rows, sorting.spool, sorting.budget)
-        earliest, kind, token = (2**63, 2**63), 0, 0
-        for rows in self.buckets.blocks_of(self.bucket, ["token", "kind", "block_number", "log_index", "key"]):
-            numbers = rows["block_number"].to_numpy()
-            sorted_keys.add(rows["key"].to_numpy())
-            self._blocks.add(numbers)
-            self._spans.append((len(numbers), int(numbers.min()), int(numbers.max())))
-            first_row = int(np.lexsort((rows["log_index"].to_numpy(), numbers))[0])
-            place = (int(numbers[first_row]), rows["log_index"][first_row].as_py())
-            if place < earliest:
-                earliest, kind, token = place, rows["kind"][first_row].as_py(), rows["token"][first_row].as_py()
-        return sorted_keys.array(), token, kind
-
-    def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
-        """Return a ``RowsOnDisk`` of the same token, with the rows in bucket number ``bucket`` of ``buckets``."""
-        return RowsOnDisk(buckets, bucket, self._sorting)
-
     def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of the encoded rows in batches, in the order in which they were added."""
-        yield from self.buckets.blocks_of(self.bucket, names)
+        """Yield columns of the rows in batches."""
+        for piece in self.pieces:
+            yield from _batches(piece.select(list(names)), self._sorting.budget.batch)
 
-    def without(self, keys: Array) -> RowsOnDisk | None:
-        """Return the rows whose hash is not in ``keys``; None if there are none. Only the result can be used then."""
-        remaining = TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
-        for rows in self.buckets.blocks(self.bucket):
-            remaining.add(0, rows.filter(pa.array(~np.isin(rows["key"].to_numpy(), keys))))
-        self.buckets.drop(self.bucket)
-        return self.instead(remaining, 0) if remaining.rows_of(0) else None
+    def only(self, is_kept: Callable[[int, pa.Table], Array]) -> TokenRows | None:
+        """Return some rows; None if there are none.
+
+        ``is_kept`` returns a mask of the rows of a piece. Its arguments are the number of rows before the piece, and
+        the piece.
+        """
+        is_large, before, pieces = self.bytes > self._sorting.budget.group, 0, []
+        for piece in self.pieces:
+            kept = piece.filter(pa.array(is_kept(before, piece)))
+            before += len(piece)
+            if kept.num_rows:
+                pieces.append(mapped_table([kept], self._sorting.spool) if is_large else kept)
+        return TokenRows(pieces, self._sorting) if pieces else None
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows, sorted by block, in batches. A second call is not possible."""
-        for rows in self._slices():
-            yield self._sorting.numbered(in_order(rows))
-            release_freed_memory()
-
-    def _slices(self) -> Iterator[pa.Table]:
-        """Yield the rows in tables that each cover a range of blocks, in the order of these ranges.
-
-        If the rows were not added in the order of their blocks, they are first partitioned by block.
-        """
+        """Yield the rows, sorted by block, in batches."""
         budget = self._sorting.budget
-        max_rows = max(self.rows * budget.group // max(self.bytes, 1), 1)
-        counts, firsts, lasts = (np.array(column, np.int64) for column in zip(*self._spans, strict=True))
-        is_edge = np.maximum.accumulate(lasts)[:-1] < np.minimum.accumulate(firsts[::-1])[::-1][1:]
-        edges = [0, *(np.flatnonzero(is_edge) + 1).tolist(), len(counts)]
-        row_starts = np.concatenate([[0], np.cumsum(counts)])
-        sizes = np.diff(row_starts[edges])
-        if sizes.max() > max_rows:
-            yield from self._by_block(-(-self.rows // max_rows))
+        if self.bytes <= budget.group:
+            yield in_order(pa.concat_tables(self.pieces).combine_chunks())
             return
-        pending: list[pa.Table] = []
-        ends = dict(zip(edges[1:], [*sizes[1:].tolist(), 0], strict=True))  # last batch of a range: rows of the next
-        for place, rows in enumerate(self.buckets.blocks(self.bucket), start=1):
-            pending.append(rows)
-            if place in ends and (sum(map(len, pending)) + ends[place] > max_rows or place == len(counts)):
-                yield pa.concat_tables(pending).combine_chunks()
-                pending.clear()
-        self.buckets.drop(self.bucket)
-
-    def _by_block(self, parts: int) -> Iterator[pa.Table]:
-        cuts, buckets = self._blocks.cuts(parts), TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
-        for rows in self.buckets.blocks(self.bucket):
-            buckets.distribute(np.searchsorted(cuts, rows["block_number"].to_numpy(), side="right"), rows)
-        self.buckets.drop(self.bucket)
-        for number in buckets.numbers():
-            yield buckets.take(number)
-
-
-TokenRows: TypeAlias = RowsInMemory | RowsOnDisk
-"""The rows of one token of an import."""
+        chains: list[list[pa.Table]] = []
+        for piece in self.pieces:
+            if chains and chains[-1][-1]["block_number"][-1].as_py() < piece["block_number"][0].as_py():
+                chains[-1].append(piece)  # the usual case
+            else:
+                chains.append([piece])
+        rows = max(budget.batch // len(chains), 16)
+        for table in merged_rows([(part for piece in chain for part in _batches(piece, rows)) for chain in chains]):
+            yield table
+            release_freed_memory()
 
 
 class Sorter:
     """Groups the rows of an import by token and sorts them. ``spool`` is the folder for temporary files.
 
-    ``numbered`` is a function that adds the address numbers to sorted rows.
+    ``numbered`` is a function that adds the address numbers to encoded rows.
     """
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:
@@ -172,85 +93,40 @@ class Sorter:
 
     def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[TokenRows]:
         """Yield the rows of each token. ``transfers`` has the schema ``TRANSFERS``, in any order."""
-        batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
-        tables = (
-            self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))
-            for batch in batches
-            for rows in _chunks(batch, self.budget.batch)
-        )
+        runs = self._runs(transfers)
+        numbers = np.arange(len(self.coding.tokens) + 1, dtype=np.int32)
+        edges = [np.searchsorted(run["token"].to_numpy(), numbers).astype(np.int32) for run in runs]
+        for token in range(len(numbers) - 1):
+            spans = [(run, int(of_run[token]), int(of_run[token + 1])) for run, of_run in zip(runs, edges, strict=True)]
+            rows = TokenRows([run.slice(start, end - start) for run, start, end in spans if end > start], self)
+            yield rows
+            if 8 * rows.bytes > self.budget.group:
+                release_freed_memory()
+
+    def _runs(self, transfers: pa.Table | pa.RecordBatchReader) -> list[pa.Table]:
+        """Return all rows in tables that are sorted by token and block."""
+        runs: list[pa.Table] = []
         pending: list[pa.Table] = []
         size = 0
-        for rows in tables:
-            pending.append(rows)
-            size += rows.nbytes
+        batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
+        for rows in (rows for batch in batches for rows in _batches(pa.table(batch), self.budget.batch)):
+            pending.append(self.numbered(self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))))
+            size += pending[-1].nbytes
             if size > self.budget.group:
-                yield from self._from_buckets(pending, tables)
-                return
+                runs.append(mapped_table([_sorted(pending)], self.spool))
+                size = 0
+                release_freed_memory()
         if pending:
-            yield from self._in_memory(pa.concat_tables(pending))
+            rest = _sorted(pending)
+            runs.append(mapped_table([rest], self.spool) if runs else rest)
+        return runs
 
-    def _in_memory(self, rows: pa.Table) -> Iterator[TokenRows]:
-        ordered = self.numbered(in_order(rows.combine_chunks(), tokens=True))
-        keys, tokens = ordered["key"].to_numpy(), ordered["token"].to_numpy()
-        kinds = ordered["kind"].to_numpy()
-        edges = [0, *(np.flatnonzero(tokens[1:] != tokens[:-1]) + 1).tolist(), len(tokens)]
-        for start, end in itertools.pairwise(edges):
-            if end > start:
-                chain, address = self.coding.tokens.texts(int(tokens[start]))
-                standard = self.coding.standard(int(kinds[start]))
-                yield RowsInMemory(
-                    chain, address, standard, np.sort(keys[start:end]), ordered.slice(start, end - start)
-                )
 
-    def _from_buckets(self, pending: list[pa.Table], tables: Iterable[pa.Table]) -> Iterator[TokenRows]:
-        buckets = TableBuckets(self.spool, self.budget.waiting)
-        frequent_tokens = _frequent(np.concatenate([rows["token"].to_numpy() for rows in pending]))
-        place: dict[int, int] = {token: _BUCKETS + number for number, token in enumerate(frequent_tokens.tolist())}
-        bucket_of = np.empty(0, np.int64)
-        for rows in _chain_and_free(pending, tables):
-            if len(bucket_of) < len(self.coding.tokens):
-                new_tokens = range(len(bucket_of), len(self.coding.tokens))
-                bucket_of = np.concatenate([bucket_of, [place.get(token, self._bucket(token)) for token in new_tokens]])
-            buckets.distribute(bucket_of[rows["token"].to_numpy()], rows)
-        release_freed_memory()
-        for number in buckets.numbers():
-            yield from self._from_bucket(buckets, number)
-            release_freed_memory()
-
-    def _bucket(self, token: int) -> int:
-        return _bucket_of(self.coding.tokens, token, _BUCKETS)
-
-    def _from_bucket(self, buckets: TableBuckets, number: int) -> Iterator[TokenRows]:
-        if buckets.bytes_of(number) <= self.budget.group:
-            yield from self._in_memory(buckets.take(number))
-            return
-        counts = np.zeros(len(self.coding.tokens), np.int64)
-        for rows in buckets.blocks_of(number, ["token"]):
-            counts += np.bincount(rows["token"].to_numpy(), minlength=len(counts))
-        if np.count_nonzero(counts) == 1:
-            yield RowsOnDisk(buckets, number, self)
-            return
-        max_rows = buckets.rows_of(number) * self.budget.group // buckets.bytes_of(number)
-        # fill buckets with one token after another, and begin a new one when a token does not fit
-        tokens = np.flatnonzero(counts)
-        places, bucket, bucket_rows = np.zeros(len(counts), np.int64), 0, 0
-        for token in tokens.tolist():
-            if bucket_rows and bucket_rows + counts[token] > max_rows:
-                bucket, bucket_rows = bucket + 1, 0
-            places[token] = bucket
-            bucket_rows += int(counts[token])
-        smaller = TableBuckets(self.spool, self.budget.waiting)
-        for rows in buckets.blocks(number):
-            smaller.distribute(places[rows["token"].to_numpy()], rows)
-        buckets.drop(number)
-        for bucket_number in smaller.numbers():
-            if (
-                smaller.bytes_of(bucket_number) > self.budget.group
-                and np.count_nonzero(places[tokens] == bucket_number) == 1
-            ):
-                yield RowsOnDisk(smaller, bucket_number, self)
-            else:
-                yield from self._in_memory(smaller.take(bucket_number))
+def _sorted(pending: list[pa.Table]) -> pa.Table:
+    """Return the rows of ``pending`` as one sorted table, and clear the list."""
+    rows = pa.concat_tables(pending).combine_chunks()
+    pending.clear()
+    return in_order(rows, tokens=True).combine_chunks()
 
 
 def by_bucket(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
@@ -269,18 +145,5 @@ def _bucket_of(codes: Codes, token: int, buckets: int) -> int:
     return zlib.crc32("/".join(codes.texts(token)).encode()) % buckets
 
 
-def _frequent(tokens: Array) -> Array:
-    """Return the numbers of the tokens that have more than 1/``_LARGE`` of the rows. ``tokens`` has each row's token
-    number."""
-    return np.flatnonzero(np.bincount(tokens) * _LARGE > len(tokens))
-
-
-def _chunks(batch: pa.RecordBatch, size: int) -> Iterator[pa.Table]:
-    for start in range(0, batch.num_rows, size):
-        yield pa.Table.from_batches([batch.slice(start, size)])
-
-
-def _chain_and_free(pending: list[pa.Table], tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    while pending:
-        yield pending.pop(0)
-    yield from tables
+def _batches(rows: pa.Table, size: int) -> Iterator[pa.Table]:
+    return (rows.slice(start, size) for start in range(0, rows.num_rows, size))

@@ -1,13 +1,12 @@
-"""Divide rows into numbered buckets that each fit into memory. Rows beyond a memory limit are written to files."""
+"""Keep rows of an import that do not fit into memory in files: in numbered buckets, or as tables in mapped memory."""
 
 from __future__ import annotations
 
 import itertools
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,189 +14,116 @@ import pyarrow as pa
 from holderlake.engine.numeric.bigint import Array
 
 Columns = tuple[Array, ...]
-T = TypeVar("T", Columns, pa.Table)
-
-_LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-class _Buckets(ABC, Generic[T]):
-    """Rows in numbered buckets. Up to ``memory`` bytes stay in memory; beyond that, rows are written to files in
-    ``folder``."""
+def mapped_table(tables: Iterable[pa.Table], spool: Path) -> pa.Table:
+    """Write tables of the same columns to a file in ``spool``, and return them as one table in mapped memory.
+
+    There must be at least one table. The file is unlinked at once, so the system deletes it when the table is no longer
+    used.
+    """
+    spool.mkdir(exist_ok=True)
+    path, remaining = spool / f"{uuid.uuid4().hex}.rows", iter(tables)
+    first_table = next(remaining)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, first_table.schema) as sink:
+        for table in itertools.chain([first_table], remaining):
+            sink.write_table(table)
+    mapped = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    path.unlink()
+    return mapped
+
+
+class ArrayBuckets:
+    """Rows in numbered buckets, as numpy arrays, one array for each column. Types and shapes are the same in all rows.
+
+    Up to ``memory`` bytes stay in memory; beyond that, rows are written to files in ``folder``.
+    """
 
     def __init__(self, folder: Path, memory: int) -> None:
         self._folder = folder
         self._name = uuid.uuid4().hex
         self._memory = memory
-        self._waiting: dict[int, list[T]] = {}
+        self._waiting: dict[int, list[Columns]] = {}
         self._waiting_bytes = 0
-        self._sizes: dict[int, list[int]] = {}
-        self._buckets_on_disk: set[int] = set()
+        self._rows: dict[int, int] = {}
+        self._shapes: list[tuple[np.dtype[Any], tuple[int, ...]]] = []
+        self._lengths: dict[int, list[int]] = {}  # of the blocks in the files
 
     def numbers(self) -> list[int]:
         """Return the ascending numbers of the buckets that have rows."""
-        return sorted(self._sizes)
-
-    def bytes_of(self, number: int) -> int:
-        """Return the size of a bucket's rows in bytes, before compression."""
-        return self._sizes[number][1] if number in self._sizes else 0
+        return sorted(self._rows)
 
     def rows_of(self, number: int) -> int:
         """Return the number of rows of a bucket."""
-        return self._sizes[number][0] if number in self._sizes else 0
+        return self._rows.get(number, 0)
 
-    def add(self, number: int, rows: T) -> None:
+    def add(self, number: int, rows: Columns) -> None:
         """Add rows to a bucket."""
-        count, size = self._measure(rows)
-        if not count:
+        if not len(rows[0]):
             return
-        size_of = self._sizes.setdefault(number, [0, 0])
-        size_of[0] += count
-        size_of[1] += size
+        self._rows[number] = self._rows.get(number, 0) + len(rows[0])
         self._waiting.setdefault(number, []).append(rows)
-        self._waiting_bytes += size
+        self._waiting_bytes += _bytes_of(rows)
         if self._waiting_bytes > self._memory:
             self._write()
 
-    def distribute(self, numbers: Array, rows: T) -> None:
+    def distribute(self, numbers: Array, rows: Columns) -> None:
         """Add rows to buckets. ``numbers`` has the bucket of each row. The rows of a bucket keep their order."""
         if not len(numbers):
             return
         order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # a radix sort
         ordered: Array = numbers[order]
         edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
-        by_bucket = rows if len(edges) == 2 else self._take_rows(rows, order)
+        by_bucket = rows if len(edges) == 2 else tuple(column[order] for column in rows)
         for start, end in itertools.pairwise(edges):
-            self.add(int(ordered[start]), self._part(by_bucket, start, end))
+            self.add(int(ordered[start]), tuple(column[start:end] for column in by_bucket))
 
-    def blocks(self, number: int) -> Iterator[T]:
+    def blocks(self, number: int) -> Iterator[Columns]:
         """Yield the rows of a bucket in batches, in the order in which they were added."""
-        if number in self._buckets_on_disk:
+        if number in self._lengths:
             with self._path(number).open("rb") as file:
-                yield from self._read(number, file)
+                for length in self._lengths[number]:
+                    yield tuple(
+                        np.fromfile(file, dtype, length * int(np.prod(shape, dtype=int))).reshape(length, *shape)
+                        for dtype, shape in self._shapes
+                    )
         yield from self._waiting.get(number, [])
 
-    def take(self, number: int) -> T:
+    def take(self, number: int) -> Columns:
         """Remove a bucket that has rows, and return its rows."""
-        rows = self._join(list(self.blocks(number)))
+        rows = _joined(list(self.blocks(number)))
         self.drop(number)
         return rows
 
     def drop(self, number: int) -> None:
         """Remove a bucket."""
-        self._sizes.pop(number, None)
-        self._waiting_bytes -= sum(self._measure(rows)[1] for rows in self._waiting.pop(number, []))
-        if number in self._buckets_on_disk:
-            self._buckets_on_disk.discard(number)
+        self._rows.pop(number, None)
+        self._waiting_bytes -= sum(map(_bytes_of, self._waiting.pop(number, [])))
+        if self._lengths.pop(number, None):
             self._path(number).unlink()
 
     def _write(self) -> None:
         self._folder.mkdir(exist_ok=True)
         for number, waiting in self._waiting.items():
+            rows = _joined(waiting)
+            self._shapes = [(column.dtype, column.shape[1:]) for column in rows]
+            self._lengths.setdefault(number, []).append(len(rows[0]))
             with self._path(number).open("ab") as file:
-                self._append(number, file, self._join(waiting))
-            self._buckets_on_disk.add(number)
+                for column in rows:
+                    file.write(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
         self._waiting.clear()
         self._waiting_bytes = 0
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._name}-{number}"
 
-    @abstractmethod
-    def _measure(self, rows: T) -> tuple[int, int]: ...
 
-    @abstractmethod
-    def _take_rows(self, rows: T, places: Array) -> T: ...
-
-    @abstractmethod
-    def _part(self, rows: T, start: int, end: int) -> T: ...
-
-    @abstractmethod
-    def _join(self, blocks: Sequence[T]) -> T: ...
-
-    @abstractmethod
-    def _append(self, number: int, file: BinaryIO, rows: T) -> None: ...
-
-    @abstractmethod
-    def _read(self, number: int, file: BinaryIO) -> Iterator[T]: ...
+def _bytes_of(rows: Columns) -> int:
+    return sum(column.nbytes for column in rows)
 
 
-class ArrayBuckets(_Buckets[Columns]):
-    """Buckets of rows in numpy arrays, one array for each column. Types and shapes are the same in all rows."""
-
-    def __init__(self, folder: Path, memory: int) -> None:
-        super().__init__(folder, memory)
-        self._shapes: list[tuple[np.dtype[Any], tuple[int, ...]]] = []
-        self._lengths: dict[int, list[int]] = {}
-
-    def drop(self, number: int) -> None:
-        """Remove a bucket."""
-        super().drop(number)
-        self._lengths.pop(number, None)
-
-    def _measure(self, rows: Columns) -> tuple[int, int]:
-        return len(rows[0]), sum(column.nbytes for column in rows)
-
-    def _take_rows(self, rows: Columns, places: Array) -> Columns:
-        return tuple(column[places] for column in rows)
-
-    def _part(self, rows: Columns, start: int, end: int) -> Columns:
-        return tuple(column[start:end] for column in rows)
-
-    def _join(self, blocks: Sequence[Columns]) -> Columns:
-        return blocks[0] if len(blocks) == 1 else tuple(map(np.concatenate, zip(*blocks, strict=True)))
-
-    def _append(self, number: int, file: BinaryIO, rows: Columns) -> None:
-        self._shapes = [(column.dtype, column.shape[1:]) for column in rows]
-        self._lengths.setdefault(number, []).append(len(rows[0]))
-        for column in rows:
-            file.write(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
-
-    def _read(self, number: int, file: BinaryIO) -> Iterator[Columns]:
-        for length in self._lengths[number]:
-            yield tuple(
-                np.fromfile(file, dtype, length * int(np.prod(shape, dtype=int))).reshape(length, *shape)
-                for dtype, shape in self._shapes
-            )
-
-
-class TableBuckets(_Buckets[pa.Table]):
-    """Buckets of rows in Arrow tables of the same schema."""
-
-    def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the given columns of a bucket's rows in batches, in the order in which the rows were added."""
-        if number in self._buckets_on_disk:
-            with self._path(number).open("rb") as file:
-                yield from self._streams(file, columns)
-        for table in self._waiting.get(number, []):
-            yield table.select(list(columns))
-
-    def _measure(self, rows: pa.Table) -> tuple[int, int]:
-        return rows.num_rows, rows.nbytes
-
-    def _take_rows(self, rows: pa.Table, places: Array) -> pa.Table:
-        return rows.take(pa.array(places))
-
-    def _part(self, rows: pa.Table, start: int, end: int) -> pa.Table:
-        return rows.slice(start, end - start)
-
-    def _join(self, blocks: Sequence[pa.Table]) -> pa.Table:
-        return pa.concat_tables(blocks).combine_chunks()
-
-    def _append(self, number: int, file: BinaryIO, rows: pa.Table) -> None:
-        self._schema = rows.schema
-        with pa.ipc.new_stream(file, rows.schema, options=_LZ4) as stream:
-            stream.write_table(rows)
-
-    def _read(self, number: int, file: BinaryIO) -> Iterator[pa.Table]:
-        yield from self._streams(file, None)
-
-    def _streams(self, file: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-        included = None if columns is None else [self._schema.get_field_index(name) for name in columns]
-        options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
-        with pa.PythonFile(file, mode="r") as source:
-            while source.tell() < source.size():
-                for batch in pa.ipc.open_stream(source, options=options):
-                    yield pa.Table.from_batches([batch])
+def _joined(blocks: list[Columns]) -> Columns:
+    return blocks[0] if len(blocks) == 1 else tuple(map(np.concatenate, zip(*blocks, strict=True)))
 
 
 class Sample:

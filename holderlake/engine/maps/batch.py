@@ -26,7 +26,7 @@ from holderlake.engine.files.arrays import exceeds_mapped_limit, release_pages
 from holderlake.engine.files.listing import View
 from holderlake.engine.maps.maps import maps_of
 from holderlake.engine.numeric.bigint import Array
-from holderlake.engine.queries.addresses import first_times, kinds_of_addresses, marked_filter
+from holderlake.engine.queries.addresses import first_times, kinds_of_addresses
 from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.queries.holders import holders_of
 from holderlake.engine.store.store import Store
@@ -64,9 +64,9 @@ def map_batches(
         return maps_of(snapshot, view, supported_token(snapshot, *key), call_instants, options, computed_at)
 
     label_time = snapshot.label_time(to_unix(min(instants))) if instants else None
-    first_times(snapshot, view)  # both threads need it and the filters: compute them once
+    first_times(snapshot, view)  # both threads need them and the kinds: compute them once
     for chain in {chain for chain, _ in tokens}:
-        marked_filter(snapshot, view, chain, label_time)
+        kinds_of_addresses(snapshot, view, chain, label_time)
     calls = _calls(compute, tokens, instants, options.limit)
     for batch in _batches(view, calls, lambda tables: tables["maps"].num_rows, _MAPS_PER_BATCH):
         yield {name: pa.concat_tables([tables[name] for tables in batch]) for name in MAP_TABLES}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.adjacency import NEVER
-from holderlake.engine.files.arrays import take_or_missing
+from holderlake.engine.files.arrays import are_among, take_or_missing
 from holderlake.engine.files.entries import (
     AddressOrder,
     Entries,
@@ -35,7 +35,6 @@ from holderlake.engine.queries.addresses import (
     CONTRACT,
     DEX,
     kinds_of_addresses,
-    marked_filter,
     supernodes_from,
     wallets_until,
 )
@@ -124,14 +123,10 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
 
     allowed = view.dictionary.find(sorted(inputs.store.rules.time_allowed))
     # exchanges and allow-listed contracts are nodes only in a window of time
-    wallets, exchanges = graph_kernels.split_by_kind(
-        holder_entries.others,
-        inputs.kinds,
-        inputs.marked,
-        CEX | DEX | CONTRACT,
-        CEX | DEX,
-        graph_kernels.hash_slots(allowed[allowed >= 0]),
-    )
+    kinds = inputs.kinds[holder_entries.others]
+    wallets = np.flatnonzero((kinds & (CEX | DEX | CONTRACT)) == 0)
+    is_allowed = are_among(holder_entries.others, allowed[allowed >= 0])
+    exchanges = np.flatnonzero(((kinds & (CEX | DEX)) != 0) | is_allowed)
     magic = _magic_nodes(inputs, holder_entries, wallets, is_shown, top)
     time_windows = time_windows_of(inputs, holder_entries, exchanges, is_shown)
     tied = np.unique(magic[magic >= 0])
@@ -248,10 +243,9 @@ def _among_nodes(holder_entries: Entries, magic_entries: Entries) -> Entries:
     both.
     """
     inside, beyond = (
-        graph_kernels.mask_in_slots(holder_entries.others, graph_kernels.hash_slots(addresses))
-        for addresses in (holder_entries.addresses, magic_entries.addresses)
+        are_among(holder_entries.others, addresses) for addresses in (holder_entries.addresses, magic_entries.addresses)
     )
-    within = graph_kernels.mask_in_slots(magic_entries.others, graph_kernels.hash_slots(magic_entries.addresses))
+    within = are_among(magic_entries.others, magic_entries.addresses)
     return concatenate_entries(
         holder_entries.at(np.flatnonzero((inside & ~holder_entries.inward) | beyond)),
         magic_entries.at(np.flatnonzero(within & ~magic_entries.inward)),
@@ -409,14 +403,12 @@ class GraphInput:
     """Input of a token's graphs at several instants.
 
     ``view`` has the arrays of the ``store``. ``kinds`` has the kinds of every address as bits, by address number.
-    ``marked`` is a Bloom filter of the numbers of all exchanges, contracts and hypernodes. ``seconds`` are the
-    instants, as ascending unix seconds.
+    ``seconds`` are the instants, as ascending unix seconds.
     """
 
     store: Store
     view: View
     kinds: Array
-    marked: Array
     token: TokenInfo
     seconds: Array
     options: MapOptions
@@ -429,8 +421,7 @@ class GraphInput:
         """
         label_time = store.label_time(int(seconds[0]))
         kinds = kinds_of_addresses(store, view, token.chain, label_time)
-        marked = marked_filter(store, view, token.chain, label_time)
-        return GraphInput(store, view, kinds, marked, token, seconds, options)
+        return GraphInput(store, view, kinds, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
         """Return for each address the first index into ``seconds`` at which it is an exchange, contract or hypernode.

@@ -24,7 +24,6 @@ from holderlake.engine.files.listing import View
 from holderlake.engine.maps import metrics
 from holderlake.engine.maps.graph import GraphInput, Graphs, Top, graphs_of
 from holderlake.engine.maps.relationships import link_columns
-from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import (
     CEX,
@@ -156,7 +155,7 @@ def _map_data(inputs: GraphInput) -> MapData:
     store, view, token, seconds = inputs.store, inputs.view, inputs.token, inputs.seconds
     balances = read_balances(view, (token.chain, token.address), seconds, inputs.options.limit)
     rows = balances.rows
-    marked = graph_kernels.places_of_kinds(rows.addresses, inputs.kinds, inputs.marked, MARKED)
+    marked = np.flatnonzero(inputs.kinds[rows.addresses] & MARKED)
     instants, places = largest(rows, len(seconds), inputs.options.limit)
     addresses = rows.addresses[places]
     top = Top(instants, addresses, rows.balances[places], inputs.wallets_until(addresses) > instants)

@@ -1,27 +1,17 @@
 """Sums over the balances of a token's holders at each of many instants, in loops that numba compiles.
 
 A row is a balance that an address has from its first instant to its last instant (excluded). Rows are sorted by
-descending balance. They are read once for any number of instants. A Fenwick tree over the instants has the number and
-the sum of the rows read so far: a row is added at its first instant and subtracted at its last. A digit is 32 bits of a
-balance, the lowest digit first.
+descending balance. A digit is 32 bits of a balance, the lowest digit first.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.graph_kernels import compiled
-
-_MOST_CHECKPOINTS: Final = 1 << 19
-"""The most checkpoints, summed over all instants.
-
-A checkpoint is the number and the sum of the rows before some row. ``_halves`` searches from the nearest checkpoint.
-"""
-_LEAST_STEP: Final = 512
-"""The least number of rows from one checkpoint to the next."""
 
 
 @compiled
@@ -59,13 +49,6 @@ def _digit(limbs: Array, row: int, place: int) -> Any:
 
 
 @compiled
-def _carry(digits: Array) -> None:
-    for place in range(len(digits) - 1):
-        digits[place + 1] += digits[place] >> 32
-        digits[place] &= 0xFFFFFFFF
-
-
-@compiled
 def add_intervals(limbs: Array, firsts: Array, lasts: Array, sums: Array) -> None:
     """Add each row's digits to ``sums`` (instants x digits) at its first instant, and subtract them at its last.
 
@@ -77,76 +60,6 @@ def add_intervals(limbs: Array, firsts: Array, lasts: Array, sums: Array) -> Non
             digit = _digit(limbs, row, place)
             sums[firsts[row], place] += digit
             sums[lasts[row], place] -= digit
-
-
-@compiled
-def _add_square(digits: Array, sign: int, squares: Array, instant: int) -> None:
-    for place in range(len(digits)):
-        for lower_place in range(place + 1):
-            product, times = (
-                np.uint64(digits[place]) * np.uint64(digits[lower_place]),
-                sign * (1 + (lower_place < place)),
-            )
-            squares[instant, place + lower_place] += times * np.int64(product & np.uint64(0xFFFFFFFF))
-            squares[instant, place + lower_place + 1] += times * np.int64(product >> np.uint64(32))
-
-
-@compiled
-def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
-    """Add ``product`` (up to 64 bits) to ``digits[instant]``: the low 32 bits to digit ``place``, the high bits to the
-    next.
-
-    The digits are int64, so each can hold the sum of 1,000 million such halves.
-    """
-    digits[instant, place] += product & 0xFFFFFFFF
-    digits[instant, place + 1] += product >> 32
-
-
-@compiled
-def _add_rank_change(
-    weighted: Array, instant: int, digits: Array, sign: int, rank: int, larger: Array, begun: Array
-) -> None:
-    """Add a part of the change of ``weighted[instant]`` by a row that begins (``sign`` 1) or ends (-1) at the instant.
-
-    ``weighted`` is the sum of rank times balance over the rows of each instant. A row that begins or ends changes it in
-    two ways:
-
-    - The row's own term is added or removed: ``sign * rank * digits``.
-    - The ranks of all smaller rows that neither begin nor end change by one. This changes the sum by ``sign`` times
-      their balances.
-
-    The balances of these smaller rows are those of all such rows, less those of the larger ones. The sum of all is
-    known only at the end, and ``_accumulate`` adds it. This function adds the first change, and subtracts the larger
-    rows: ``sign * (larger - begun[instant])``. ``larger`` is the sum of all larger rows at the instant,
-    ``begun[instant]`` the sum of those of them that begin at the instant.
-    """
-    for place in range(len(digits)):
-        _add_product(weighted, instant, place, digits[place] * (sign * rank))
-        _add_product(weighted, instant, place, -sign * (larger[place] - begun[instant, place]))
-
-
-@compiled
-def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
-    """Add the number and the digits of one row to the tree from ``instant`` (above 0) on. With ``sign`` -1, subtract
-    them."""
-    size = len(digits)
-    while instant < len(tree):
-        for place in range(size):
-            tree[instant, place] += sign * digits[place]
-        tree[instant, size] += sign
-        instant += instant & -instant
-
-
-@compiled
-def _read_tree(tree: Array, instant: int, totals: Array) -> None:
-    """Write the sum of the rows in the tree at ``instant`` into ``totals`` as digits. The last value of ``totals`` gets
-    the number of the rows."""
-    for place in range(len(totals)):
-        totals[place] = tree[0, place]  # rows that begin at the first instant
-    while instant > 0:
-        for place in range(len(totals)):
-            totals[place] += tree[instant, place]
-        instant -= instant & -instant
 
 
 @compiled
@@ -165,125 +78,50 @@ def interval_aggregates(
     - the least number of the largest balances that make at least half of the sum.
 
     Rows (``limbs``) are sorted by descending balance and count from their first to their last instant (excluded).
-    ``size`` is the number of digits of a balance.
+    ``size`` is the number of digits of a balance. A digit of a result may exceed 32 bits.
     """
-    tree, step = np.zeros((instants, size + 1), np.int64), max(_LEAST_STEP, len(firsts) * instants // _MOST_CHECKPOINTS)
-    checkpoints = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
-    squares, weighted = np.zeros((instants, 2 * size + 2), np.int64), np.zeros((instants, size + 2), np.int64)
-    began, ended = np.zeros(instants, np.int64), np.zeros(instants, np.int64)
-    begun = np.zeros((instants, size), np.int64)
-    digits, larger = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
-    done, width = 0, size
+    counts, totals = np.zeros(instants, np.int64), np.zeros((instants, size), np.int64)
+    squares, weighted = np.zeros((instants, 2 * size), np.int64), np.zeros((instants, size + 1), np.int64)
+    digits, square = np.zeros(size, np.int64), np.zeros(2 * size, np.int64)
     for row in range(len(firsts)):
-        if row == done * step:
-            for instant in range(instants):
-                _read_tree(tree, instant, checkpoints[done, instant])
-            done += 1
-        first_instant, last_instant = firsts[row], lasts[row]
-        if first_instant >= last_instant:
-            continue
-        for place in range(width):
+        square[:] = 0
+        for place in range(size):
             digits[place] = _digit(limbs, row, place)
-        while width > 1 and digits[width - 1] == 0:  # the digit is 0 in all smaller rows too
-            width -= 1
-        if last_instant < instants:
-            _read_tree(tree, last_instant, larger)
-            rank = larger[size] - began[last_instant] + ended[last_instant] + 1  # at the instant before
-            _add_rank_change(weighted, last_instant, digits, -1, rank, larger, begun)
-            _add_square(digits[:width], -1, squares, last_instant)
-            _add_from(tree, last_instant, digits, -1)
-            ended[last_instant] += 1
-        if first_instant > 0:
-            _read_tree(tree, first_instant, larger)
-            _add_rank_change(weighted, first_instant, digits, 1, larger[size] + 1, larger, begun)
-            _add_from(tree, first_instant, digits, 1)
-            began[first_instant] += 1
+            for lower_place in range(place + 1):
+                times = 1 + (lower_place < place)
+                product = np.uint64(digits[place]) * np.uint64(digits[lower_place])
+                square[place + lower_place] += times * np.int64(product & np.uint64(0xFFFFFFFF))
+                square[place + lower_place + 1] += times * np.int64(product >> np.uint64(32))
+        for instant in range(firsts[row], lasts[row]):
+            counts[instant] += 1
             for place in range(size):
-                begun[first_instant, place] += digits[place]
-        else:
-            tree[0, size] += 1
-            for place in range(width):
-                tree[0, place] += digits[place]
-                _add_product(weighted, 0, place, digits[place] * tree[0, size])
-        _add_square(digits[:width], 1, squares, first_instant)
-        if row & 0xFFFFF == 0:  # often enough that no digit overflows
-            _carry(squares[0])
-    counts, totals = _totals(tree)
-    _accumulate(squares, weighted, totals, begun, began - ended)
-    return counts, totals, squares, weighted, _halves(limbs, firsts, lasts, totals, checkpoints, step)
+                totals[instant, place] += digits[place]
+                product_of_rank = digits[place] * counts[instant]
+                weighted[instant, place] += product_of_rank & 0xFFFFFFFF
+                weighted[instant, place + 1] += product_of_rank >> 32
+            for place in range(2 * size):
+                squares[instant, place] += square[place]
+    return counts, totals, squares, weighted, _halves(limbs, firsts, lasts, totals)
 
 
 @compiled
-def _totals(tree: Array) -> tuple[Array, Array]:
-    """Read a Fenwick tree over the instants: return the number of rows at each instant, and the digits of their sum."""
-    size, sums = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
-    counts, totals = np.zeros(len(tree), np.int64), np.zeros((len(tree), size + 2), np.int64)
-    for instant in range(len(tree)):
-        _read_tree(tree, instant, sums)
-        counts[instant], totals[instant, :size] = sums[size], sums[:size]
-        _carry(totals[instant])
-    return counts, totals
-
-
-@compiled
-def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, count_changes: Array) -> None:
-    """Turn the changes in ``squares`` and ``weighted`` at each instant into the sums at each instant, in place.
-
-    The arguments have a row of digits for each instant. ``totals`` is the sum of all rows, ``begun`` the sum of the
-    rows that begin at the instant, and ``count_changes`` the change of the number of rows.
-    """
-    size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
-    for instant in range(len(totals)):
-        if instant > 0:
-            stay[:] = totals[instant]
-            stay[:size] -= begun[instant]
-            _carry(stay)
-            for place in range(size + 1):
-                _add_product(weighted, instant, place, stay[place] * count_changes[instant])
-            weighted[instant] += weighted[instant - 1]
-            squares[instant] += squares[instant - 1]
-        _carry(weighted[instant])
-        _carry(squares[instant])
-
-
-@compiled
-def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoints: Array, step: int) -> Array:
-    """Return, for each instant, the least number of the largest balances that make at least half of the total.
-
-    ``checkpoints[n, instant]`` has the sum and the number of the rows before row ``n * step``.
-    """
-    instants, width = checkpoints.shape[1:]
-    halves, sums = np.zeros(instants, np.int64), np.zeros(width, np.int64)
-    for instant in range(instants):
-        low, high = 0, len(checkpoints)
-        while low < high:
-            middle = (low + high) // 2
-            if _is_half(checkpoints[middle, instant], totals, instant):
-                high = middle
-            else:
-                low = middle + 1
-        start = max(low - 1, 0)
-        row, sums[:] = start * step, checkpoints[start, instant]
-        while not _is_half(sums, totals, instant):
-            if firsts[row] <= instant < lasts[row]:
-                sums[-1] += 1
-                for place in range(width - 1):
-                    sums[place] += _digit(limbs, row, place)
-            row += 1
-        halves[instant] = sums[-1]
+def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array) -> Array:
+    """Return, for each instant, the least number of the largest balances that make at least half of the total."""
+    instants, size = totals.shape
+    halves, ranks, sums = np.zeros(instants, np.int64), np.zeros(instants, np.int64), np.zeros_like(totals)
+    found = 0
+    for row in range(len(firsts)):
+        if found == instants:
+            break
+        for instant in range(firsts[row], lasts[row]):
+            if halves[instant]:
+                continue
+            ranks[instant] += 1
+            difference = 0
+            for place in range(size):
+                sums[instant, place] += _digit(limbs, row, place)
+                difference = (difference >> 32) + 2 * sums[instant, place] - totals[instant, place]
+            if difference >= 0:
+                halves[instant] = ranks[instant]
+                found += 1
     return halves
-
-
-@compiled
-def _is_half(sums: Array, totals: Array, instant: int) -> bool:
-    """Return whether the sum in ``sums`` is at least half of the total at an instant.
-
-    ``sums`` has the digits of the sum. Its last value, a number of rows, is ignored. No digit of the total exceeds 32
-    bits.
-    """
-    difference = 0
-    for place in range(totals.shape[1]):
-        difference = (difference >> 32) - totals[instant, place]
-        if place < len(sums) - 1:
-            difference += 2 * sums[place]
-    return difference >= 0

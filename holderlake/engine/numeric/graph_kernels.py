@@ -1,7 +1,7 @@
 """Compiled loops over the entries of addresses, for which numpy has no function.
 
 numba compiles them. Compiled code is cached next to this file and runs without the interpreter's lock. Sums are exact,
-over digits of 32 bits (``bigint``). Loops over balances are in ``interval_kernels`` and ``aggregates``.
+over digits of 32 bits (``bigint``). Loops over balances are in ``aggregates``.
 """
 
 from __future__ import annotations
@@ -23,86 +23,6 @@ def compiled(function: F) -> F:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # no folder is writable for the cache
         return cast(F, numba.njit(nogil=True)(function))
-
-
-# ---------------------------------------------------------------------- sets of numbers
-
-
-@compiled
-def hash_slots(numbers: Array) -> Array:
-    """Return a hash table of ``numbers`` (0 or more) for ``contains``. Its size depends only on the length of
-    ``numbers``."""
-    size = 16
-    while size < 8 * len(numbers):
-        size *= 2
-    slots = np.full(size, -1, np.int32)
-    for number in numbers:
-        slot = _slot(number, size)
-        while slots[slot] >= 0 and slots[slot] != number:
-            slot = (slot + 1) & (size - 1)
-        slots[slot] = number
-    return slots
-
-
-@compiled
-def _slot(number: int, size: int) -> int:
-    return ((np.int64(number) * 0x9E3779B1) >> 15) & (size - 1)  # type: ignore[return-value]  # numba has one kind of int
-
-
-@compiled
-def contains(slots: Array, number: int) -> bool:
-    """Return whether the hash table ``slots`` contains the number."""
-    slot = _slot(number, len(slots))
-    while slots[slot] >= 0:
-        if slots[slot] == number:
-            return True
-        slot = (slot + 1) & (len(slots) - 1)
-    return False
-
-
-@compiled
-def mask_in_slots(numbers: Array, slots: Array) -> Array:
-    """Return a mask of the numbers that the hash table ``slots`` contains."""
-    mask = np.empty(len(numbers), np.bool_)
-    for place in range(len(numbers)):
-        mask[place] = contains(slots, numbers[place])
-    return mask
-
-
-@compiled
-def bloom_filter(numbers: Array) -> Array:
-    """Return a Bloom filter of the numbers for ``may_contain``: an array of at least 16 booleans for each number."""
-    size = 64
-    while size < 16 * len(numbers):
-        size *= 2
-    bloom = np.zeros(size, np.bool_)
-    for number in numbers:
-        bloom[_slot(number, size)] = True
-    return bloom
-
-
-@compiled
-def may_contain(bloom: Array, number: int) -> Any:
-    """Return whether the Bloom filter may contain the number. False is certain; True is sometimes wrong."""
-    return bloom[_slot(number, len(bloom))]
-
-
-@compiled
-def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Array:
-    """Return the indices of the numbers for which ``kinds[number]`` has any of ``bits``.
-
-    ``bloom`` is a Bloom filter that contains at least these numbers.
-    """
-    places, size = np.empty(len(numbers) + 1, np.int32), 0
-    for place in range(len(numbers)):
-        number = numbers[place]
-        if may_contain(bloom, number) and kinds[number] & bits:
-            places[size] = place
-            size += 1
-    return places[:size].copy()
-
-
-# ---------------------------------------------------------------------- entries of addresses
 
 
 @compiled
@@ -142,78 +62,6 @@ def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
             counts[number, 1] += (value >> 1) & 1
             counts[number, 2] += (value >> 2) & 1
     return counts
-
-
-@compiled
-def filter_entries(
-    counterparties: Array,
-    kinds: Array,
-    times: Array,
-    addresses: Array,
-    starts: Array,
-    ends: Array,
-    counts: Array,
-    slots: Array,
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the entries of each address that have one of the chosen tokens, without transfers to itself.
-
-    The entries of ``addresses[n]`` are those from ``starts[n]`` to ``ends[n]`` (excluded). ``counts`` is a mask of the
-    chosen tokens, by token number. If the hash table ``slots`` is not empty, only entries with a counterparty in it are
-    returned.
-
-    The five columns of the result are the position of the owner in ``addresses``, the counterparty, the token, True if
-    the owner received, and unix seconds.
-    """
-    size = 0
-    for owner in range(len(addresses)):
-        size += ends[owner] - starts[owner]
-    places, until, count = np.empty(size + 1, np.int64), np.empty(len(addresses), np.int64), 0
-    for owner in range(len(addresses)):
-        if len(slots):
-            for place in range(starts[owner], ends[owner]):
-                if contains(slots, counterparties[place]) and counts[kinds[place] >> 1]:
-                    places[count] = place
-                    count += 1
-        else:
-            for place in range(starts[owner], ends[owner]):  # no branch: the processor could not predict it
-                places[count] = place
-                count += counts[kinds[place] >> 1]
-        until[owner] = count
-    owners, kept_counterparties, tokens = (
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
-    )
-    inward, seconds = np.empty(count, np.bool_), np.empty(count, np.int64)
-    number, row = 0, 0
-    for owner in range(len(addresses)):
-        while number < until[owner]:
-            place = places[number]
-            owners[row], kept_counterparties[row], tokens[row] = owner, counterparties[place], kinds[place] >> 1
-            inward[row], seconds[row] = kinds[place] & 1, times[place]
-            number, row = number + 1, row + (counterparties[place] != addresses[owner])
-    return owners[:row], kept_counterparties[:row], tokens[:row], inward[:row], seconds[:row]
-
-
-@compiled
-def split_by_kind(
-    counterparties: Array, kinds: Array, bloom: Array, excluded: int, exchange_bits: int, slots: Array
-) -> tuple[Array, Array]:
-    """Return two arrays of indices into ``counterparties``: the wallets, and the exchanges.
-
-    Wallets have none of the ``excluded`` bits in ``kinds``. Exchanges have any of ``exchange_bits``, or are in the
-    hash table ``slots``. ``bloom`` is a Bloom filter that contains at least the addresses with any of these bits.
-    """
-    wallets, exchanges = np.empty(len(counterparties) + 1, np.int32), np.empty(len(counterparties) + 1, np.int32)
-    wallet_count, exchange_count = 0, 0
-    for place in range(len(counterparties)):
-        counterparty = counterparties[place]
-        may_be = np.int64(may_contain(bloom, counterparty))
-        kind = kinds[counterparty * may_be] * may_be  # no branch, and mostly no access to distant memory
-        wallets[wallet_count] = exchanges[exchange_count] = place
-        wallet_count += (kind & excluded) == 0
-        exchange_count += ((kind & exchange_bits) != 0) | contains(slots, counterparty)
-    return wallets[:wallet_count].copy(), exchanges[:exchange_count].copy()
 
 
 @compiled
@@ -323,6 +171,11 @@ def top_candidates(
             best[place], strongest[now, place] = worth, candidate
             chosen_count = min(chosen_count + 1, limit)
     return strongest
+
+
+@compiled
+def _slot(number: int, size: int) -> int:
+    return ((np.int64(number) * 0x9E3779B1) >> 15) & (size - 1)  # type: ignore[return-value]  # numba has one kind of int
 
 
 @compiled

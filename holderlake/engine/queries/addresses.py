@@ -17,12 +17,11 @@ import pyarrow as pa
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import to_unix
-from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
+from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel, marked_always, marked_in_period
 from holderlake.engine.files.adjacency import NEVER, Run
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.listing import View
-from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.tables import Columns, instants_of, table_of
 from holderlake.engine.store.store import Store
@@ -246,13 +245,13 @@ def kinds_of_addresses(store: Store, view: View, chain: str | None, label_time: 
 
     def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
-        _mark(view, kinds, store.marked_always(chain))
+        _mark(view, kinds, store.read(marked_always, chain))
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
     def compute_in_period() -> Array:
         kinds: Array = always.copy()
-        _mark(view, kinds, store.marked_in_period(chain, label_time))
+        _mark(view, kinds, store.read(marked_in_period, chain, label_time))
         return kinds
 
     always: Array = store.cached(f"kinds on {chain}", (view, generation), compute)
@@ -265,15 +264,6 @@ def _mark(view: View, kinds: Array, marked: Mapping[str, AddressLabel]) -> None:
     numbers = view.dictionary.find(list(marked))
     is_known = numbers != UNKNOWN
     kinds[numbers[is_known]] |= np.array([_kind(label) for label in marked.values()], np.uint8)[is_known]
-
-
-def marked_filter(store: Store, view: View, chain: str | None, label_time: int | None) -> Array:
-    """Return a Bloom filter of the numbers of all addresses that are exchanges, contracts or hypernodes on a chain."""
-
-    def compute() -> Array:
-        return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view, chain, label_time) & MARKED))
-
-    return store.cached(f"filter of kinds on {chain}", (view, store.metadata_generation(), label_time), compute)
 
 
 def _kind(label: AddressLabel) -> int:

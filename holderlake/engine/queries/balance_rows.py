@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from holderlake.engine.files.arrays import expand_ranges
+from holderlake.engine.files.arrays import are_among, expand_ranges
 from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric import aggregates
@@ -30,7 +30,6 @@ from holderlake.engine.numeric.bigint import (
     to_digits,
     to_ints,
 )
-from holderlake.engine.numeric.graph_kernels import hash_slots, mask_in_slots
 from holderlake.engine.records import Key
 
 _LOWEST: Final = 128
@@ -153,8 +152,7 @@ def read_balances(
 
 def _with_changes(base: Rows, later_parts: list[Rows], instants: int) -> Rows:
     """Return the balances of the large part ``base`` with those of the ``later_parts`` added."""
-    slots = hash_slots(np.unique(np.concatenate([part.addresses for part in later_parts])))
-    is_changed = mask_in_slots(base.addresses, slots)
+    is_changed = are_among(base.addresses, np.concatenate([part.addresses for part in later_parts]))
     pieces = [base.at(np.flatnonzero(is_changed)), *later_parts]
     width = sum_width(max(piece.balances.shape[1] for piece in pieces))  # the width of a part is for that part only
     summed = _added_up(

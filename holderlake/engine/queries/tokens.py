@@ -10,13 +10,14 @@ import pyarrow as pa
 from holderlake.core.contract.chains import KNOWN_CHAINS, SERVED_CHAINS, normalise_address
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.core.contract.times import from_unix, utc_now
+from holderlake.engine.catalog.tokens import read_chains
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
 
 def chains_table(store: Store) -> pa.Table:
     """Return the lake's ``chains`` rows: the contract's chains, then further chains of the store's tokens."""
-    further_chains = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
+    further_chains = [chain for chain in store.read(read_chains) if chain not in SERVED_CHAINS]
     return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *further_chains)])
 
 

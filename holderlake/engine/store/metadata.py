@@ -11,18 +11,18 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import indexed_tokens, labels, tokens
 from holderlake.engine.catalog.changelog import EVERY_PAST, ChangeLog, note_change
-from holderlake.engine.catalog.indexed_tokens import IndexedToken
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.catalog.tokens import search
 from holderlake.engine.records import Key, Label, TokenInfo
 
 K = TypeVar("K")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _MOST_TOKENS: Final = 100_000
 """The most tokens whose metadata is kept in memory."""
@@ -112,6 +112,11 @@ class Metadata:
             if save(catalog):
                 note_change(catalog, EVERY_PAST)
 
+    def read(self, query: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a function of the package ``catalog`` that reads the catalogue."""
+        with self._catalog() as catalog:
+            return query(catalog, *args, **kwargs)
+
     def metadata_generation(self) -> int:
         """Return the number of the latest change (the generation) that the returned metadata include.
 
@@ -147,32 +152,17 @@ class Metadata:
         return stored_tokens
 
     def _read_tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
-        with self._catalog() as catalog:
-            return tokens.read_tokens(catalog, keys)
+        return self.read(tokens.read_tokens, keys)
 
     def indexed_tokens(self) -> list[Key]:
         """Return the tokens whose transfers count on every map, sorted by chain and address."""
-        return self.cached("indexed tokens", self.metadata_generation(), self._read_indexed_tokens)
-
-    def _read_indexed_tokens(self) -> list[Key]:
-        with self._catalog() as catalog:
-            return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))
-
-    def index(self) -> list[IndexedToken]:
-        """Return all indexed tokens, also those without transfers. Each has the source whose mark decides."""
-        with self._catalog() as catalog:
-            return indexed_tokens.indexed_tokens(catalog)
+        read = partial(self.read, indexed_tokens.indexed_keys)
+        return self.cached("indexed tokens", self.metadata_generation(), read)
 
     def search(self, text: str, limit: int) -> list[TokenInfo]:
         """Return at most ``limit`` tokens that match an address, symbol or name, the best first
         (``catalog.search``)."""
-        with self._catalog() as catalog:
-            return search(catalog, text, limit)
-
-    def chains(self) -> list[str]:
-        """Return the chains of all known tokens."""
-        with self._catalog() as catalog:
-            return tokens.read_chains(catalog)
+        return self.read(search, text, limit)
 
     def labels(
         self, addresses: Sequence[str], chain: str | None = None, at: int | None = None
@@ -185,47 +175,9 @@ class Metadata:
         return self._metadata.labels(chain, at).get(addresses, read) if self._metadata else read(addresses)
 
     def _read_labels(self, chain: str | None, at: int | None, addresses: Sequence[str]) -> dict[str, AddressLabel]:
-        with self._catalog() as catalog:
-            return labels.merged_labels(catalog, addresses, chain, at)
+        return self.read(labels.merged_labels, addresses, chain, at)
 
     def period_starts(self) -> list[int]:
         """Return the unix seconds at which a label begins or no longer counts, ascending."""
-
-        def read() -> list[int]:
-            with self._catalog() as catalog:
-                return labels.period_starts(catalog)
-
+        read = partial(self.read, labels.period_starts)
         return self.cached("periods of labels", self.metadata_generation(), read)
-
-    def labelled_addresses(self) -> dict[str, list[str]]:
-        """Return the labelled addresses and token contracts by chain, sorted, and with '' those of all chains."""
-        with self._catalog() as catalog:
-            return labels.labelled_addresses(catalog)
-
-    def addresses_with_periods(self) -> set[str]:
-        """Return the addresses of labels with a period."""
-        with self._catalog() as catalog:
-            return labels.addresses_with_periods(catalog)
-
-    def marked_addresses(self) -> dict[str, AddressLabel]:
-        """Return the kinds of all labelled addresses, token contracts and burn addresses, by address, without names.
-
-        The labels of every chain count; of those with a period, the last one of each source.
-        """
-        with self._catalog() as catalog:
-            return labels.marked_addresses(catalog)
-
-    def marked_always(self, chain: str | None) -> dict[str, AddressLabel]:
-        """Return the kinds on a chain as ``marked_addresses`` does, but of labels without a period only."""
-        with self._catalog() as catalog:
-            return labels.marked_always(catalog, chain)
-
-    def marked_in_period(self, chain: str | None, at: int | None) -> dict[str, AddressLabel]:
-        """Return the kinds that labels with a period give on a chain at a second of ``label_time``, by address."""
-        with self._catalog() as catalog:
-            return labels.marked_in_period(catalog, chain, at)
-
-    def labels_of(self, address: str) -> list[Label]:
-        """Return the stored labels of an address by descending precedence, then chain and source."""
-        with self._catalog() as catalog:
-            return labels.labels_of(catalog, address)

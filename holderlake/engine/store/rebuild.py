@@ -1,5 +1,5 @@
-"""Repair a store: restore the catalogue from its copy or from the files, and make derived files again from the
-transfers.
+"""Repair a store: restore the catalogue from its copy or from the files, and import the transfers of damaged files
+again.
 
 Nothing is deleted. Damaged and replaced files are moved to the store's quarantine folder.
 """
@@ -82,18 +82,18 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
     is_outdated = catalogue.is_outdated(root)
     starts_over = any(path.endswith(".volume") for path in derived) or (is_outdated and bool(derived))
     _drop_lost(root, sorted({damage.token for damage in damaged if damage.token}), done)
-    if starts_over:
-        _drop_all(root)
+    if derived:
+        _drop_derived(root, derived, everything=starts_over)
     if is_outdated:
         convert(root, parse_memory_limit(memory_limit))
     with Store(root, None, memory_limit, refuse_unlisted=False) as store:
-        if starts_over:
-            say("making all derived files again")
-            done.remade += derived
-        elif derived or done.lost:
-            say("making derived files again")
-            _remake(store, derived, done)
+        if derived or done.lost:
+            say("making all derived files again" if starts_over else "making derived files again")
+            with store.change() as (_, change):
+                change.remake_runs()
+                change.record_files()
         _add_unlisted(store, done, say)
+    done.remade += derived
     with _writing(root):
         pass  # a write, which makes the catalogue's copy again
     return done
@@ -213,24 +213,12 @@ def _drop_lost(root: Path, lost_tokens: Sequence[tuple[str, str]], done: Rebuilt
     done.set_aside += moved_files
 
 
-def _drop_all(root: Path) -> None:
-    """Remove all files from the catalogue. Without the dictionary, which is lost, they cannot be used."""
+def _drop_derived(root: Path, derived: Sequence[str], *, everything: bool) -> None:
+    """Remove the parts that have one of the damaged files ``derived`` from the catalogue, so that their transfers are
+    imported again. With ``everything``, remove all files: without the dictionary, they can't be used."""
     with _writing(root) as catalog:
-        for statement in _DROP_ALL:
+        for statement in _DROP_ALL if everything else ():
             catalog.execute(statement)
-
-
-def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
-    """Make the damaged parts again from their rows, and the runs from the parts. ``derived`` are the paths of damaged
-    files."""
-    with store.change() as (_, change):
-        parts = [part for of_token in change.listing.parts.values() for part in of_token]
-        for part in parts:
-            if any(path in derived for path in part.paths[1:]):
-                change.remake_part(part)
-        change.record_files()
-    if done.lost or any(path.endswith(".run") for path in derived):
-        with store.change() as (_, change):
-            change.remake_runs()
-            change.record_files()
-    done.remade += derived
+        for name in {Path(path).stem for path in derived}:
+            catalog.execute("DELETE FROM parts WHERE file = ?", (name,))
+            catalog.execute("DELETE FROM files WHERE path LIKE '%/' || ? || '.%'", (name,))

@@ -1,7 +1,7 @@
 """Files in a store's folder that the catalogue does not list. Only files that are recorded as replaced are deleted.
 
-A store is refused if it has unlisted transfers that the listed files do not contain. Then the catalogue was emptied, or
-replaced by an older one. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
+A store is refused if it has unlisted files of transfers. Then the catalogue was emptied, or replaced by an older one.
+Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
 until ``holderlake delete quarantine``.
 """
 
@@ -12,10 +12,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Final
 
 from holderlake.engine.catalog.catalog import EMPTY
 from holderlake.engine.catalog.catalog_copy import CATALOG
@@ -30,22 +27,16 @@ GRACE_SECONDS: Final = 3_600
 _SPILL_SECONDS: Final = 86_400
 
 _KNOWN_PATHS: Final = "SELECT path FROM listed UNION SELECT path FROM files"
-_COVERED: Final = """
-SELECT coalesce(sum(transfers) >= ? AND min(first_block) <= ? AND max(last_block) >= ?, 0)
-FROM parts JOIN histories ON token = number
-WHERE chain = ? AND token_address = ? AND (kind IN ('opening', 'correction')) = ?
-"""
 _EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
 
 
 def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
-    """Raise ``DamagedCatalog`` if the folder has an unlisted file of transfers whose rows no listed files contain."""
+    """Raise ``DamagedCatalog`` if the folder has an unlisted file of transfers."""
     unlisted = [path for path in unlisted_files(catalog, root) if path.startswith(("transfers/", "openings/"))]
-    unknown = [path for path in unlisted if not _is_covered(catalog, root, path)]
-    if unknown:
+    if unlisted:
         raise DamagedCatalog(
-            f"{root / CATALOG} was emptied or is older than the files in {root}: it does not list {unknown[0]} "
-            f"(unlisted files of transfers: {len(unknown)}); {REBUILD} to add them"
+            f"{root / CATALOG} was emptied or is older than the files in {root}: it does not list {unlisted[0]} "
+            f"(unlisted files of transfers: {len(unlisted)}); {REBUILD} to add them"
         )
 
 
@@ -113,39 +104,6 @@ def _files(root: Path) -> Iterator[str]:
         for path in (root / folder).iterdir():
             if path.name != EMPTY and path.is_file():
                 yield f"{folder}/{path.name}"
-
-
-def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
-    """Return whether the listed files of the same token seem to contain the rows of an unlisted Parquet file.
-
-    Only the number of rows and the range of blocks are compared. For a file that cannot be read, return True.
-    """
-    try:
-        metadata = pq.read_metadata(root / path)
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        lows, highs = ([_statistics(group, side) for group in groups] for side in ("min", "max"))
-    except (OSError, pa.ArrowException, KeyError):
-        return True
-    if not groups:
-        return True
-    first_block, last_block = min(low["block_number"] for low in lows), max(high["block_number"] for high in highs)
-    key = (lows[0]["chain"], lows[0]["token_address"])
-    row = (metadata.num_rows, first_block, last_block, *key, path.startswith("openings/"))
-    (covered,) = catalog.execute(_COVERED, row).fetchone()
-    return bool(covered)
-
-
-def _statistics(group: pq.RowGroupMetaData, side: str) -> dict[str, Any]:
-    """Return the least (``side="min"``) or greatest (``"max"``) value of each column in a Parquet row group.
-
-    Columns without statistics are left out.
-    """
-    columns = [group.column(number) for number in range(group.num_columns)]
-    return {
-        column.path_in_schema: getattr(column.statistics, side)
-        for column in columns
-        if column.statistics is not None and column.statistics.has_min_max
-    }
 
 
 def _age(path: Path) -> float:

@@ -166,8 +166,8 @@ LEFT JOIN special
     AND special.address = held.address
     AND ends.last_second BETWEEN special.valid_from AND special.valid_to;
 
--- The supply of a token (its address or symbol) at the end of each period, as a number: minted less burnt in your store, or
--- 1 where lists are the basis (basis_of), because balance_periods then counts shares.
+-- The supply of a token (its address or symbol) at the end of each period, as a number: minted less burnt in your store (no
+-- row while that is nothing), or 1 where lists are the basis (basis_of), because balance_periods then counts shares.
 -- Example: SELECT day, raw FROM supply_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO supply_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 WITH known AS MATERIALIZED (

@@ -24,9 +24,9 @@ from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.runs import chains_to_load
 from holderlake.core.settings import Settings
 from holderlake.core.settings.cron import interval_of
-from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.rules import Span, evaluate, tokens_of
+from holderlake.operations.alerts.settings import AlertRule, AlertSettings
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 ALERT_PREFIX: Final = "alert_"
@@ -48,7 +48,9 @@ def alert_checks(
     check needs a workspace as the resource ``resource``.
     """
     rules = {
-        name: rule for name, rule in settings.alerts.in_force.items() if tables is None or rule.kind.table in tables
+        name: rule
+        for name, rule in settings.section(AlertSettings).in_force.items()
+        if tables is None or rule.kind.table in tables
     }
     if not rules:
         return []
@@ -80,7 +82,7 @@ def evaluate_alerts(
     """
     span = _span(workspace, None if days is None else [day for _, day in days])
     chains = None if days is None else {chain for chain, _ in days}
-    watched, rules = workspace.settings.watchlist, workspace.settings.alerts.in_force
+    watched, rules = workspace.settings.watchlist, workspace.settings.section(AlertSettings).in_force
     with workspace.warehouse.connect() as warehouse:
         alerts_by_rule = {
             name: evaluate(warehouse, name, rule, tokens_of(rule, watched, chains), span)
@@ -105,7 +107,7 @@ def _span(workspace: Workspace, days: list[str] | None) -> Span:
     interval = interval_of(settings.schedule.cron)
     now = utc_now()
     if not days:
-        return Span(now - settings.alerts.max_age, now, interval)
+        return Span(now - settings.section(AlertSettings).max_age, now, interval)
     last_instant = datetime.combine(datetime.fromisoformat(max(days)), _END_OF_DAY)
     return Span(datetime.fromisoformat(min(days)), min(now, last_instant), interval)
 

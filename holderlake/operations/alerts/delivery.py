@@ -20,6 +20,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.destinations import NotDelivered, destinations_of
 from holderlake.operations.alerts.outbox import Outbox, OutboxBusy
 from holderlake.operations.alerts.rules import Alert, Span, evaluate, tokens_of
+from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 
 _LAST_BEGIN_SECONDS: Final = 20.0
 """Time after which a delivery sends no further alert; the next delivery does.
@@ -55,7 +56,7 @@ def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names
 
     Adds nothing to the outbox. Raises ``ValueError`` for an unknown rule.
     """
-    rules = workspace.settings.alerts.in_force
+    rules = workspace.settings.section(AlertSettings).in_force
     unknown = sorted(set(names) - rules.keys())
     if unknown:
         advice = f"use one of {', '.join(sorted(rules))}" if rules else "the settings have none; add rules to [alerts]"
@@ -79,13 +80,13 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
     ``WarehouseError`` if there is no warehouse.
     """
     now = now or utc_now()
-    outbox = Outbox(workspace.state(workspace.settings.alerts_database))
+    outbox = Outbox(workspace.state(alerts_database(workspace.settings)))
     report = DeliveryReport()
     try:
         with outbox.delivering():
             if evaluate:
                 report.new_alerts = _new_alerts(workspace, outbox, now)
-            outbox.give_up(now - workspace.settings.alerts.max_age)
+            outbox.give_up(now - workspace.settings.section(AlertSettings).max_age)
             _send_due(workspace, outbox, now, report)
     except OutboxBusy:
         report.is_busy = True
@@ -94,7 +95,7 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
 
 def enqueue(workspace: Workspace, alerts: Sequence[Alert]) -> list[Alert]:
     """Add alerts and notices to the outbox, and return those that are new. The next delivery sends them."""
-    outbox = Outbox(workspace.state(workspace.settings.alerts_database))
+    outbox = Outbox(workspace.state(alerts_database(workspace.settings)))
     return outbox.add(alerts, [*destinations_of(workspace.settings)], utc_now())
 
 
@@ -108,7 +109,7 @@ def notify(workspace: Workspace, alerts: Sequence[Alert]) -> DeliveryReport:
 
 def has_unsent(workspace: Workspace, now: datetime) -> bool:
     """Return whether an alert or notice has to be sent now to a destination of the settings."""
-    outbox = Outbox(workspace.state(workspace.settings.alerts_database))
+    outbox = Outbox(workspace.state(alerts_database(workspace.settings)))
     if not outbox.exists:
         return False
     destinations = destinations_of(workspace.settings)
@@ -120,9 +121,9 @@ def _new_alerts(workspace: Workspace, outbox: Outbox, now: datetime) -> list[Ale
     destinations, interval = [*destinations_of(settings)], interval_of(settings.schedule.cron)
     new_alerts = []
     with workspace.warehouse.connect() as warehouse:
-        for name, rule in settings.alerts.in_force.items():
+        for name, rule in settings.section(AlertSettings).in_force.items():
             began = outbox.began(name, rule, now)
-            span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
+            span = Span(max(began, now - settings.section(AlertSettings).max_age), now, interval, began)
             alerts = evaluate(warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
             new_alerts += outbox.add(alerts, destinations, now)
     return new_alerts

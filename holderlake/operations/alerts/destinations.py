@@ -28,6 +28,7 @@ from holderlake.core.contract.times import to_unix, utc_now
 from holderlake.core.http import MEGABYTE, HttpClient, HttpError, HttpResponse, log_retries, retry_after
 from holderlake.core.settings import Settings
 from holderlake.operations.alerts.rules import Alert
+from holderlake.operations.alerts.settings import AlertSettings
 
 LOGGER: Final = logging.getLogger("holderlake.operations.alerts")
 
@@ -74,7 +75,7 @@ def destinations_of(settings: Settings) -> dict[str, Callable[[], Destination]]:
     if they cannot.
     """
     destinations: dict[str, Callable[[], Destination]] = {"log": Log}
-    if settings.alerts.has_webhook:
+    if settings.section(AlertSettings).has_webhook:
         destinations["webhook"] = partial(webhook_of, settings)
     return destinations
 
@@ -172,7 +173,7 @@ class Webhook:
 
 def webhook_of(settings: Settings) -> Webhook:
     """Return the webhook of the settings. Raises ``SettingsError`` if there is none, or its file has no address."""
-    alert_settings = settings.alerts
+    alert_settings = settings.section(AlertSettings)
     return Webhook(
         alert_settings.webhook_address(),
         alert_settings.signing_secret(),

@@ -29,6 +29,7 @@ from holderlake.operations.alerts.delivery import notify
 from holderlake.operations.alerts.notices import Notice, alert_undone
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.rules import BLOCK, HEAD, Alert, Span, Tokens, evaluate, tokens_of
+from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 
 _INSERT: Final = "INSERT INTO {table} BY NAME SELECT * RENAME (as_of AS timestamp) FROM rows"
 
@@ -42,7 +43,9 @@ class HeadAlerts:
     def __init__(self, workspace: Workspace, engine: StoreEngine, chain: str, version: Callable[[str], object]) -> None:
         settings = workspace.settings
         self._workspace, self._engine, self._chain, self._version = workspace, engine, chain, version
-        self._rules = {name: rule for name, rule in settings.alerts.in_force.items() if rule.kind.is_of_head}
+        self._rules = {
+            name: rule for name, rule in settings.section(AlertSettings).in_force.items() if rule.kind.is_of_head
+        }
         of_rules = (tokens_of(rule, settings.watchlist, {chain}) for rule in self._rules.values())
         self._tokens = sorted({token for tokens in of_rules for token in tokens.get(chain, ())})
         self._versions: dict[str, object] = {token: version(token) for token in self._tokens}
@@ -63,7 +66,7 @@ class HeadAlerts:
         notice follows for each of their alerts that no longer holds. Raises ``EngineError``, ``WarehouseError`` and
         ``SettingsError``.
         """
-        since = max(since, at - int(self._workspace.settings.alerts.max_age.total_seconds()))
+        since = max(since, at - int(self._workspace.settings.section(AlertSettings).max_age.total_seconds()))
         versions = {token: self._version(token) for token in self._tokens}
         changed = [token for token in self._tokens if versions[token] != self._versions.get(token)]
         alerts: list[Alert] = []
@@ -72,7 +75,7 @@ class HeadAlerts:
             alerts = self._alerts(changed, from_unix(at), block)
         undone: list[Notice] = []
         if undone_after is not None:
-            outbox = Outbox(self._workspace.state(self._workspace.settings.alerts_database))
+            outbox = Outbox(self._workspace.state(alerts_database(self._workspace.settings)))
             earlier = outbox.of_head(self._chain, from_unix(since), undone_after)
             undone = _undone(earlier, alerts, changed, from_unix(at))
         report = notify(self._workspace, [*alerts, *undone])  # it also sends what is still to be sent

@@ -32,11 +32,11 @@ from sqlalchemy import (
     update,
 )
 
-from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.storage.owners import leased
 from holderlake.core.storage.state import WHOLE, State, StateConnection, Where, inserted, open_state
 from holderlake.operations.alerts.notices import NOTICES, Notice
 from holderlake.operations.alerts.rules import BLOCK, HEAD, Alert
+from holderlake.operations.alerts.settings import AlertRule
 
 Status = Literal["pending", "sending", "sent", "given_up"]
 

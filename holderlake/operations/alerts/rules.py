@@ -18,10 +18,10 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.core.settings.sections.alerts import ALERT_KINDS, AlertRule
 from holderlake.core.units import percentage
 from holderlake.core.warehouse.connections import explained
 from holderlake.core.warehouse.warehouse import WarehouseError
+from holderlake.operations.alerts.settings import ALERT_KINDS, AlertRule
 
 Tokens = Mapping[str, Sequence[str]]
 """Token addresses by chain."""

@@ -15,7 +15,7 @@ from holderlake.assets import STREAMS
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.times import check_passed, partition_text, utc_now
 from holderlake.core.ingest.stream import LeftOut, Stream
-from holderlake.core.provider.ledger.reports import Totals
+from holderlake.core.provider.ledger.entries import Totals
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.coverage import Coverage, Gap, with_settings

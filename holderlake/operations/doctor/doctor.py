@@ -18,8 +18,10 @@ from holderlake.core.contract import exact_json
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
+from holderlake.core.dagster.runs import REPEATED
 from holderlake.core.decoding.answers import chain_ids
 from holderlake.core.ingest.decode_queue import provider_error
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import ProviderError
@@ -29,17 +31,19 @@ from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.core.workspace import Workspace, make_workspace, state_of
 from holderlake.engine.errors import EngineError, UnusableStore
+from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.operations.alerts.destinations import destinations_of
 from holderlake.operations.alerts.outbox import Outbox
-from holderlake.operations.backfill.paused import COMMAND, paused_backfills
+from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 from holderlake.operations.doctor.file_checks import Finding, check_files
 from holderlake.operations.follow.followers import followers
-from holderlake.operations.healing.paused import paused_schedule
 from holderlake.operations.history.instance import own_dagster_home, prepare_dagster_home
 from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.upgrade import plan
 from holderlake.presentation import console
+from holderlake.scale.settings import iceberg_folder
 from holderlake.sources.sample_world import sample_rules
+from holderlake.sources.settings import SourceSettings
 
 _MIN_FREE = 1 << 30
 
@@ -92,16 +96,15 @@ def _checks_with_settings() -> list[Finding]:
         lambda: _formats(workspace),
         lambda: _dagster(settings),
         *_provider_checks(workspace),
-        *([lambda: _store(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _inexact_balances(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _stale_partitions(workspace)] if settings.engine_store.exists() else []),
-        *([lambda: _paused_schedule(workspace)] if paused_schedule(workspace) else []),
-        *([lambda: _paused_backfills(workspace)] if paused_backfills(workspace) else []),
+        *([lambda: _store(settings)] if store_folder(settings).exists() else []),
+        *([lambda: _negative_balances(settings)] if store_folder(settings).exists() else []),
+        *([lambda: _inexact_balances(settings)] if store_folder(settings).exists() else []),
+        *([lambda: _stale_partitions(workspace)] if store_folder(settings).exists() else []),
+        lambda: _incomplete(workspace),
         lambda: _alerts(settings),
-        *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
-        *(partial(_node, settings, chain) for chain in settings.node_chains),
-        *([lambda: _followers(settings)] if settings.followed_chains else []),
+        *([lambda: _iceberg(workspace)] if iceberg_folder(settings).exists() else []),
+        *(partial(_node, settings, chain) for chain in settings.section(SourceSettings).node_chains),
+        *([lambda: _followers(settings)] if settings.section(SourceSettings).followed_chains else []),
     ]
     return [*(_safely(check) for check in checks), *check_files(workspace)]
 
@@ -190,7 +193,7 @@ def _provider(workspace: Workspace, chains: list[str]) -> Finding:
 
 def _name(workspace: Workspace) -> str:
     settings = workspace.settings
-    store = "the sample world" if settings.provider.local == "sample" else f"your store {settings.engine_store}"
+    store = "the sample world" if settings.provider.local == "sample" else f"your store {store_folder(settings)}"
     return settings.provider.url or f"the embedded service over {store}"
 
 
@@ -215,32 +218,24 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
 
     if settings.provider.local == "store":
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
-    ignored = settings.engine.thresholds.model_fields_set
+    ignored = settings.section(EngineSettings).thresholds.model_fields_set
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
 
-def _paused_schedule(workspace: Workspace) -> Finding:
-    paused = paused_schedule(workspace)
-    if paused is None:
-        return Finding("paused schedule", True, "scheduled runs do not wait")
-    text = f"scheduled runs wait since {paused.since:%Y-%m-%d %H:%M} UTC until {paused.resume_on}: {paused.reason}"
-    advice = (
-        "buy credits: the running daemon asks the provider every five minutes"
-        if paused.refused is not None
-        else "raise the ceiling in [budget]: the next tick of the schedule resumes"
-    )
-    return Finding("paused schedule", False, text, advice)
-
-
-def _paused_backfills(workspace: Workspace) -> Finding:
-    paused = paused_backfills(workspace)
-    since = min(backfill.since for backfill in paused)
-    text = (
-        f"{counted(len(paused), 'backfill')} paused since {since:%Y-%m-%d %H:%M} UTC; the first of "
-        f"{counted(len(paused[0].of.instants), 'instant')}: {paused[0].reason}"
-    )
-    return Finding("paused backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")
+def _incomplete(workspace: Workspace) -> Finding:
+    """Count the partitions that lack a part of the requested data."""
+    lacks = {
+        manifest.place: lacking(workspace.lake, manifest)
+        for manifest in workspace.lake.manifests()
+        if manifest.unanswered or manifest.failures
+    }
+    open_places = {place: failures for place, failures in lacks.items() if failures}
+    if not open_places:
+        return Finding("partitions", True, "no partition lacks a part of the requested data")
+    codes = sorted(set().union(*(failures.values() for failures in open_places.values())))
+    text = f"{counted(len(open_places), 'partition')} without a part of the requested data ({', '.join(codes)})"
+    return Finding("partitions", False, text, REPEATED)
 
 
 def _store(settings: Settings) -> Finding:
@@ -251,7 +246,7 @@ def _store(settings: Settings) -> Finding:
     from holderlake.engine.store.unlisted import QUARANTINE
     from holderlake.engine.store.verify import verify
 
-    root = settings.engine_store
+    root = store_folder(settings)
     result = verify(root, reads=False)
     if result.damaged:
         first_damage = result.damaged[0]
@@ -295,7 +290,7 @@ def _inexact_balances(settings: Settings) -> Finding:
     """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
     from holderlake.sources.rpc.verified import read_verified
 
-    checked = read_verified(settings.engine_store)["balances"].to_pylist()
+    checked = read_verified(store_folder(settings))["balances"].to_pylist()
     if not checked:
         return Finding(
             "balances", True, "no token was compared with its contract", "'holderlake import verify' compares them"
@@ -326,14 +321,14 @@ def _alerts(settings: Settings) -> Finding:
     except SettingsError as error:
         return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
     try:
-        book = Outbox(state_of(settings, settings.alerts_database)).deliveries()
+        book = Outbox(state_of(settings, alerts_database(settings))).deliveries()
     except DatabaseError as error:
         problem, _, advice = str(error).partition("; ")
         return Finding("alerts", False, problem, advice)
     deliveries = [delivery for alert_deliveries in book.values() for delivery in alert_deliveries]
     late = [delivery for delivery in deliveries if delivery.state not in ("sent", "given_up") and delivery.error]
     names = " and ".join(destination.description for destination in destinations)
-    text = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {names}"
+    text = f"{counted(len(settings.section(AlertSettings).in_force), 'rule')}, delivered to {names}"
     if late:
         return Finding(
             "alerts",
@@ -345,9 +340,10 @@ def _alerts(settings: Settings) -> Finding:
 
 
 def _followers(settings: Settings) -> Finding:
-    states = {state.chain: state for state in followers(settings.engine_store)}
-    idle = [chain for chain in settings.followed_chains if chain not in states or not states[chain].is_running]
-    text = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in settings.followed_chains)
+    states = {state.chain: state for state in followers(store_folder(settings))}
+    followed = settings.section(SourceSettings).followed_chains
+    idle = [chain for chain in followed if chain not in states or not states[chain].is_running]
+    text = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in followed)
     advice = "'holderlake ui' runs Dagster, whose sensor 'followers' starts them" if idle else ""
     return Finding("followers", not idle, text, advice)
 

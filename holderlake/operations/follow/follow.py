@@ -26,7 +26,6 @@ from holderlake.sources.nodes.connection import Connected, ImportOptions, connec
 from holderlake.sources.rpc.checkpoints import ChainBusy
 from holderlake.sources.rpc.errors import ChainMoved, InvalidAnswer, Unavailable
 from holderlake.sources.rpc.node import Node
-from holderlake.sources.rpc.reading import frozen_objects
 from holderlake.sources.rpc.run import ChainImport, NodeReport
 from holderlake.sources.rpc.undone import undone_after
 from holderlake.sources.store import open_own_store, own_store_id
@@ -80,7 +79,7 @@ def follow(
     """
     newest = replace(import_options, confirmations=import_options.confirmations or 0, to_block=None)
     _share_one_heap()
-    with frozen_objects(), open_own_store(workspace.settings) as store:
+    with open_own_store(workspace.settings) as store:
         engine = StoreEngine(lambda: store, lambda: own_store_id(workspace.settings))
 
         async def run() -> None:

@@ -33,7 +33,9 @@ from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import CHAIN, partition_key
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
+from holderlake.engine.settings import store_folder
 from holderlake.operations.follow.followers import Follower, followers
+from holderlake.sources.settings import SourceSettings
 
 FOLLOW: Final = "follow"
 _CHAIN_TAG: Final = "holderlake/follows"
@@ -71,7 +73,7 @@ def follow_head(context: OpExecutionContext, config: FollowConfig, workspace: Re
         context.log.warning(f"{error}; {'alerts failed' if pause is None else f'trying again in {pause:.0f} s'}")
 
     calls = Callbacks(on_state=observe, on_failure=on_failure)
-    with step_errors(context, retries=0):
+    with step_errors(context):
         follow(workspace, [], ImportOptions(config.chain), calls, 3_600 * config.hours)
 
 
@@ -100,7 +102,7 @@ def follow_job() -> JobDefinition:
 
 def followers_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that starts a run for each chain with ``follow`` in the settings, unless it is followed."""
-    chains = settings.followed_chains
+    chains = settings.section(SourceSettings).followed_chains
 
     @sensor(
         name="followers",
@@ -112,7 +114,7 @@ def followers_sensor(settings: Settings) -> SensorDefinition:
     def followers_of_chains(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        states = {state.chain: state for state in followers(workspace.settings.engine_store)}
+        states = {state.chain: state for state in followers(store_folder(workspace.settings))}
         stopped = [chain for chain in chains if chain not in states or not states[chain].is_running]
         due = [chain for chain in stopped if _is_due(context, chain, workspace.now())]
         for chain in due:

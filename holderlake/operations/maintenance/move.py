@@ -38,7 +38,7 @@ def move_home(workspace: Workspace) -> MovedHome:
                 report.refused.append(f"{'/'.join(manifest.place)} has other rows in the bucket")
             continue
         lake.claim(manifest.provider)
-        records = [path.read_bytes() for path in provenance.records_of(archive, manifest.place)]
+        records = [path.read_bytes() for path in provenance.records(archive, manifest.place)]
         if lake.storage.commit(manifest, local_lake.files(manifest), latest, records):
             report.partitions += 1
     if not report.refused:

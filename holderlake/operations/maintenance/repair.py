@@ -142,7 +142,7 @@ def _is_intact(lake: Lake, place: Place) -> bool:
 
 def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str | None, report: Repaired) -> None:
     name = "/".join(place)
-    paths = [path for path in provenance.records_of(workspace.archive, place)]
+    paths = [path for path in provenance.records(workspace.archive, place)]
     owners = {commit.provider for commit in map(provenance.read, paths) if commit}
     if not owners or (provider is not None and provider not in owners):
         report.failed[name] = "the archive has no commit record of it; 'holderlake backfill' fetches it again"

@@ -5,24 +5,23 @@ The local engine computes its own commits again, as of the same instant. ``rebui
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from holderlake.assets import STREAMS
 from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer
-from holderlake.core.archive.provenance import Asked, Commit, Failed, Group
+from holderlake.core.archive.provenance import Asked, Commit, Failed
 from holderlake.core.contract.requests import Request
 from holderlake.core.ingest.run import ingest_partition
 from holderlake.core.ingest.stream import IngestContext, Partition, Replay, Stream
 from holderlake.core.lake.lake import Lake, LakeError, Manifest
+from holderlake.core.provider.attempts import Attempts
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import InvalidRequest
 from holderlake.core.provider.fetcher import Provider
 from holderlake.core.workspace import Endpoint, OwnStore, Workspace
-
-T = TypeVar("T")
 
 _STREAMS: Final = {stream.name: stream for stream in STREAMS}
 _NO_ADDRESS: Final = "http://127.0.0.1"
@@ -58,7 +57,7 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     context = IngestContext(provider, target, again=True, replay=recorded)
     async with client:
         partition = Partition(commit.chain, commit.as_of, commit.live, commit.store_change)
-        await ingest_partition(context, _recorded_stream(stream, commit.groups), partition)
+        await ingest_partition(context, _recorded_stream(stream, commit), partition)
     return archive.missing
 
 
@@ -114,7 +113,7 @@ class _RecordedAnswers(AnswerArchive):
 class _SilentClient(ProviderClient):
     """A provider client that sends no request: each attempt raises ``NotInArchive``."""
 
-    async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
+    def attempts(self) -> Attempts:
         raise NotInArchive(_NO_REQUESTS)
 
 
@@ -128,13 +127,14 @@ class _RecordedStream(Stream):
         return list(self.groups)
 
 
-def _recorded_stream(stream: Stream, groups: Sequence[Group]) -> Stream:
-    """Return a copy of the stream that has the subjects and requests of these groups of a commit."""
-    requests = {group.subjects: [call.request for call in group.asked] for group in groups}
-    subjects = [subject for group in groups for subject in group.subjects]
+def _recorded_stream(stream: Stream, commit: Commit) -> Stream:
+    """Return a copy of the stream that has the subjects of a commit, and its requests unless it was computed."""
+    requests = {group.subjects: [call.request for call in group.asked] for group in commit.groups}
+    subjects = [subject for group in commit.groups for subject in group.subjects]
     stream_fields: dict[str, Any] = {field.name: getattr(stream, field.name) for field in fields(Stream)}
     stream_fields["subjects"] = lambda workspace, partition: subjects
-    stream_fields["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
+    if not commit.is_computed:
+        stream_fields["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
     return _RecordedStream(**stream_fields, groups=tuple(requests))
 
 

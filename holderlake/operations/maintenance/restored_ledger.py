@@ -10,23 +10,32 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from pydantic import ValidationError
-from sqlalchemy import Column, MetaData, Text, select
+from sqlalchemy import Column, MetaData, Text, delete, func, insert, select
 
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.requests import ENDPOINTS, Request
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.ledger.reports import Restored
-from holderlake.core.provider.ledger.statements import ENTRIES, FORMAT, TABLES
+from holderlake.core.provider.ledger.statements import (
+    BALANCE_ORDER,
+    ENTRIES,
+    FIRST_BALANCES,
+    FORMAT,
+    HOMES,
+    RUNS,
+    TABLES,
+)
 from holderlake.core.settings import Settings
-from holderlake.core.storage.state import State, StateConnection, put, single
+from holderlake.core.storage.state import Row, State, StateConnection, inserted, put, single
 from holderlake.core.units import counted
 
 _log = logging.getLogger(__name__)
@@ -39,6 +48,16 @@ _BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
 """The field that is the complete body of a request, by endpoint; other bodies are objects of fields."""
 _HOME: Final = single("home", MetaData(), Column("name", Text, nullable=False))
 _COPIED: Final = ("run_id", "endpoint", "subject", "day", "state", "cost", "problem", "expected")
+
+
+@dataclass(frozen=True)
+class LostCall:
+    """A call that the ledger lost, with its cost in hundredths of a credit."""
+
+    endpoint: str
+    subject: str | None
+    day: date
+    cost: int
 
 
 def restore(ledger: CreditLedger, archive: AnswerArchive, settings: Settings) -> None:
@@ -54,7 +73,7 @@ def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
 
     Then add the charges without an archived answer: see ``add_unknown_charges``.
     """
-    newest_call_day = ledger.newest_day()
+    newest_call_day = ledger.change(_newest_day)
     if archive.root.exists() or (newest_call_day is None and not archive.is_local):
         _restore_answers(ledger, archive, newest_call_day)
         add_unknown_charges(ledger)
@@ -72,16 +91,16 @@ def _restore_answers(ledger: CreditLedger, archive: AnswerArchive, newest_call_d
     answer_requests = [
         (answer, request) for answer in archived_answers if (request := request_of(answer.request)) is not None
     ]
-    entries = [
-        Restored(request.endpoint, request.subject, answer.fetched_at.date(), request.cost)
+    calls = [
+        LostCall(request.endpoint, request.subject, answer.fetched_at.date(), request.cost)
         for answer, request in answer_requests
     ]
-    if ledger.restore(RESTORED_RUN, entries, newest_call_day):
+    if add_lost(ledger, RESTORED_RUN, calls, newest_call_day):
         _log.warning(
             "%s lacked calls whose answers are archived: their list prices were restored (%s)%s. If "
             "budget.per_month is your allowance, the provider's next balance shows what failed calls cost",
             ledger,
-            counted(len(entries), "call"),
+            counted(len(calls), "call"),
             f", {len(archived_answers) - len(answer_requests)} calls were not, because this version "
             "does not know their requests"
             if len(answer_requests) < len(archived_answers)
@@ -103,8 +122,9 @@ def add_unknown_charges(ledger: CreditLedger) -> None:
     if not any(row.name == RESTORED_RUN for row in ledger.report("run", totals.start)):
         return
     unknown = month.limit - balance - totals.spent - totals.reserved - totals.uncharged
-    entry = Restored(NOT_ARCHIVED, None, totals.start, unknown)
-    if unknown > 0 and ledger.restore(f"{BALANCE_RUN} {totals.start}", [entry], ledger.newest_day(), once=True):
+    call = LostCall(NOT_ARCHIVED, None, totals.start, unknown)
+    newest_call_day = ledger.change(_newest_day)
+    if unknown > 0 and add_lost(ledger, f"{BALANCE_RUN} {totals.start}", [call], newest_call_day, once=True):
         _log.warning(
             "%s: by the provider's balance, %s of %s credits are left; it charged %s credits more than the ledger had: "
             "they were added as one call",
@@ -113,6 +133,33 @@ def add_unknown_charges(ledger: CreditLedger) -> None:
             credits_text(month.limit),
             credits_text(unknown),
         )
+
+
+def add_lost(
+    ledger: CreditLedger, run_id: str, calls: Sequence[LostCall], newest_day: str | None, *, once: bool = False
+) -> bool:
+    """Add lost calls as settled entries of the run ``run_id``. Return False if another process has added calls.
+
+    ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
+    changed since, or, with ``once``, if the run has calls already.
+    """
+
+    def add(db: StateConnection) -> bool:
+        is_old = once and db.scalar(select(RUNS.c.name).where(RUNS.c.name == run_id))
+        if not calls or is_old or _newest_day(db) != newest_day:
+            return False
+        common = {"run_id": run_id, "state": "settled"}
+        lost = [asdict(call) | {"day": call.day.isoformat(), "expected": call.cost} for call in calls]
+        inserted(db, ENTRIES, [common | call for call in lost])
+        return True
+
+    return ledger.change(add)
+
+
+def _newest_day(db: StateConnection) -> str | None:
+    """Return the day (YYYY-MM-DD) of the ledger's newest entry; None in an empty ledger."""
+    day: str | None = db.scalar(select(func.max(ENTRIES.c.day)))
+    return day
 
 
 def request_of(about: Mapping[str, Any]) -> Request | None:
@@ -152,10 +199,28 @@ def copy_home(ledger: CreditLedger, path: Path) -> None:
         return
     with closing(State(path, TABLES, "FULL", version=FORMAT)) as home:
         name = home.run(_name)
-        if not ledger.knows_home(name):
+        if not ledger.change(lambda db: _is_copied(db, name)):
             calls = home.rows(select(*(ENTRIES.c[column] for column in _COPIED)).order_by(ENTRIES.c.id))
-            if ledger.add_home(name, [dict(zip(_COPIED, call, strict=True)) for call in calls]):
+            if ledger.change(lambda db: _add_home(db, name, [dict(zip(_COPIED, call, strict=True)) for call in calls])):
                 _log.warning("the calls in %s were copied to %s, which now counts all calls of this home", path, ledger)
+
+
+def _is_copied(db: StateConnection, name: str) -> bool:
+    return db.scalar(select(HOMES).where(HOMES.c.name == name)) is not None
+
+
+def _add_home(db: StateConnection, name: str, calls: Sequence[Row]) -> bool:
+    """Add all calls of a home, rows of ``ENTRIES`` without ids and claims, unless another process has added them.
+
+    The comparison of the ledger's charges with the decrease of the provider's balance starts again.
+    """
+    if _is_copied(db, name):
+        return False
+    db.execute(insert(HOMES), {"name": name})
+    inserted(db, ENTRIES, calls)
+    db.execute(delete(FIRST_BALANCES))
+    db.execute(delete(BALANCE_ORDER))
+    return True
 
 
 def _name(db: StateConnection) -> str:

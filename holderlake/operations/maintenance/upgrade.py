@@ -22,6 +22,7 @@ from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import DatabaseError, explained, format_of
 from holderlake.core.units import parse_memory_limit
 from holderlake.core.workspace import Workspace
+from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.presentation import console
 
 _BYTES_A_SECOND: Final = 20_000_000
@@ -106,7 +107,7 @@ def _check_formats(workspace: Workspace) -> None:
 
 def _store_steps(workspace: Workspace) -> Iterator[Step]:
     """Yield the step that converts the store of transfers, if it has an earlier format."""
-    root = workspace.settings.engine_store
+    root = store_folder(workspace.settings)
     if not root.exists():
         return
     from holderlake.engine.catalog.catalog import is_outdated
@@ -114,7 +115,7 @@ def _store_steps(workspace: Workspace) -> Iterator[Step]:
 
     if is_outdated(root):
         sizes = [path.stat().st_size for path in (root / "arrays").glob("*.part")]
-        memory = parse_memory_limit(workspace.settings.engine.memory_limit)
+        memory = parse_memory_limit(workspace.settings.section(EngineSettings).memory_limit)
         action = "write balances as Parquet"
         yield Step("the store of transfers", action, len(sizes), sum(sizes), sum(sizes), lambda: convert(root, memory))
 

@@ -37,7 +37,7 @@ from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.errors import UnusableStore
 from holderlake.presentation.explorer import answers
 from holderlake.presentation.explorer.published import Published, Reader
-from holderlake.presentation.protocol import limited_protocol
+from holderlake.presentation.protocol import FirstRequestInTime
 
 STATIC: Final = Path(__file__).with_name("static")
 """Folder of the page's HTML, CSS and JavaScript, built from ``web/``."""
@@ -73,9 +73,6 @@ def _headers_for(sites: Collection[str]) -> dict[str, str]:
 
 
 _HEADER_BYTES: Final = 64 << 10
-_HEADER_SECONDS: Final = 10.0
-"""Seconds after which a connection without a request is closed."""
-_CONNECTIONS: Final = 400
 _NAMING_BYTES: Final = 8 << 10
 
 
@@ -333,11 +330,12 @@ def serve(
         uvicorn.Server(config_of(create_app(warehouse, [host], options))).run([listening])
 
 
-def config_of(app: Starlette, header_seconds: float = _HEADER_SECONDS) -> uvicorn.Config:
+def config_of(app: Starlette) -> uvicorn.Config:
     """Return the configuration of the server. A connection without a complete request is closed after that time."""
     return uvicorn.Config(
         app,
-        http=limited_protocol(_HEADER_BYTES, header_seconds, _CONNECTIONS),
+        http=FirstRequestInTime,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
         ws="none",
         log_level="warning",
         access_log=False,

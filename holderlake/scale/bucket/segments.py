@@ -17,14 +17,18 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from holderlake.core.archive.pieces import Entry, entries_in, footer, footer_bytes, parsed_footer
+import msgspec
+import zstandard
+
 from holderlake.core.archive.segments import (
     FORMAT,
     SEGMENT,
     SUFFIX,
+    Entry,
     Place,
     Segments,
     enter,
+    entries_in,
     known_segments,
     remove_segments,
     supersede,
@@ -32,10 +36,17 @@ from holderlake.core.archive.segments import (
 from holderlake.core.contract.times import utc_now
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault
+from holderlake.core.storage.names import BadName, digest_name
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.storage.state import State
 from holderlake.scale.bucket.objects import Listed, Objects, in_threads
 
+_LEVEL: Final = 1
+_SKIPPABLE: Final = b"\x50\x2a\x4d\x18"
+"""Begin of a footer: a skippable frame of zstd at the end of a segment."""
+_END: Final = b"HLSEGMNT"
+_TRAILER: Final = 4 + len(_END)
+"""Bytes after a footer's list: its length, and a mark."""
 _PACKS: Final = "packs/"
 _SKEW: Final = timedelta(minutes=15)
 """Most time between the name of a segment, by its host's clock, and the end of its put, by ours."""
@@ -183,3 +194,27 @@ class BucketSegments(Segments):
 
 def _time_of_name(at: datetime) -> str:
     return f"{at:%Y-%m-%d/%H%M%S}"
+
+
+def footer(entries: Sequence[Entry]) -> bytes:
+    """Return the footer of a segment as bytes: it lists (name, SHA-256, fetch time, start, length) of each piece."""
+    text = zstandard.ZstdCompressor(_LEVEL).compress(msgspec.json.encode(entries))
+    size = (len(text) + _TRAILER).to_bytes(4, "little")
+    return _SKIPPABLE + size + text + len(text).to_bytes(4, "little") + _END
+
+
+def footer_bytes(end: bytes) -> int | None:
+    """Return the length of the footer of a segment whose last bytes are ``end``; None if it has no footer."""
+    if len(end) < _TRAILER or not end.endswith(_END):
+        return None
+    return len(_SKIPPABLE) + 4 + int.from_bytes(end[-_TRAILER : -len(_END)], "little") + _TRAILER
+
+
+def parsed_footer(content: bytes) -> list[Entry] | None:
+    """Return (name, SHA-256, fetch time, start, length) of the pieces in a footer; None if it is damaged."""
+    try:
+        text = zstandard.ZstdDecompressor().decompressobj().decompress(content[len(_SKIPPABLE) + 4 : -_TRAILER])
+        entries = msgspec.json.decode(text, type=list[Entry])
+        return [(digest_name(name), digest_name(sha), at, start, length) for name, sha, at, start, length in entries]
+    except (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError, BadName):
+        return None

@@ -47,6 +47,7 @@ from holderlake.scale.iceberg.snapshots import (
     loaded,
     publication_ids,
 )
+from holderlake.scale.settings import iceberg_folder
 
 if TYPE_CHECKING:
     from holderlake.core.workspace import Workspace
@@ -97,7 +98,7 @@ def tables_of(workspace: Workspace) -> IcebergTables:
     iceberg = settings.lake.iceberg
     return IcebergTables(
         workspace.lake,
-        settings.iceberg_folder,
+        iceberg_folder(settings),
         iceberg.catalog,
         keep=iceberg.keep,
         compact_bytes=iceberg.compact_bytes,

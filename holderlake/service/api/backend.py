@@ -11,13 +11,13 @@ from typing import Annotated, Any, Final, cast
 from cachetools import LRUCache, TTLCache
 from fastapi import Depends, Request
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import Key, KeyStore
 from holderlake.service.billing.reservations import Billing
 from holderlake.service.cache import AnswerCache
 from holderlake.service.observability import Metrics
 from holderlake.service.runtime.worker_pool import WorkerPool
+from holderlake.service.settings import ServiceSettings
 
 _KEY_SECONDS: Final = 1.0
 _MAX_KEYS: Final = 10_000

@@ -22,6 +22,7 @@ from holderlake.analysis.entities import clusters
 from holderlake.core.contract.fields import fields_of
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import from_unix, to_unix
+from holderlake.engine.catalog.labels import labels_of
 from holderlake.engine.maps.changes import map_changes
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
@@ -208,7 +209,7 @@ def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
 
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:
     """Return the answer to GET /v0/x/addresses/labels: all labels of an address."""
-    labels = store.labels_of(request.address)
+    labels = store.read(labels_of, request.address)
     fields = fields_of(SourceLabel)
     plain = [{field.name: getattr(label, field.column) for field in fields} for label in labels]
     return Answer(lambda: {"address": request.address, "labels": plain})

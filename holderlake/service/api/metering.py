@@ -31,7 +31,7 @@ from holderlake.service.api.parameters import StrictRequest
 from holderlake.service.billing.keys import Charge, ChargeRequest, CreditsExhausted, Key, KeyEnded
 from holderlake.service.cache import EncodedAnswer, key_of, lifetime_of, matches
 from holderlake.service.errors import INTERNAL_ERROR, ServiceError
-from holderlake.service.middleware.body_limits import limited_body
+from holderlake.service.middleware.body_limits import read_body
 from holderlake.service.observability import observation
 from holderlake.service.output.formats import Format, format_of, table_bytes
 
@@ -64,7 +64,7 @@ class MeteredRoute(APIRoute):
                 if request.method != "POST":
                     return await handle(request)
                 limits = meter.backend.settings.body_limit, meter.backend.settings.body_seconds
-                return await handle(StrictRequest(request.scope, limited_body(request.scope, request.receive, *limits)))
+                return await handle(StrictRequest(request.scope, await read_body(request, *limits)))
 
             return await self.serve(request, respond)
 

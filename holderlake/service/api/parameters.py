@@ -15,10 +15,12 @@ from urllib.parse import parse_qsl
 
 from fastapi import Depends, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from holderlake.core.contract.chains import SERVED_CHAINS
 from holderlake.core.contract.models import Address, ChainId, TokenKey
 from holderlake.core.contract.requests import HoldersOptions, MapOptions
+from holderlake.engine.catalog.tokens import read_chains
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.errors import UNKNOWN_FIELD, invalid_request
@@ -46,7 +48,7 @@ async def reject_ambiguous_target(request: Request) -> None:
 
 def supported_chains(store: Store) -> tuple[str, ...]:
     """Return the chains of the contract, and then the other chains that have tokens in the store."""
-    return tuple(dict.fromkeys((*SERVED_CHAINS, *store.chains())))
+    return tuple(dict.fromkeys((*SERVED_CHAINS, *store.read(read_chains))))
 
 
 async def check_tokens(backend: Backend, tokens: Mapping[tuple[str | int, ...], TokenKey]) -> None:
@@ -80,8 +82,12 @@ HoldersQuery = Annotated[HoldersOptions, Query()]
 class StrictRequest(Request):
     """A request that refuses JSON with duplicate names, ``NaN``, ``Infinity`` or lone surrogates.
 
-    It raises ``json.JSONDecodeError``, which becomes an answer with status 422.
+    It raises ``json.JSONDecodeError``, which becomes an answer with status 422. ``body`` has been read already.
     """
+
+    def __init__(self, scope: Scope, body: bytes) -> None:
+        super().__init__(scope)
+        self._body = body
 
     async def json(self) -> Any:
         """Return the body as parsed JSON. Raises ``json.JSONDecodeError``."""

@@ -23,7 +23,6 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.storage.owners import Owner
 from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.state import StateConnection, Where, inserted, open_state
-from holderlake.service.billing.call_counts import CallCounts
 from holderlake.service.billing.charges import (
     Balance,
     Charge,
@@ -151,7 +150,6 @@ class KeyStore:
         self._now = now
         self._owner = Owner(self._database, place)
         self._charges = Charges(self._database, self._owner, now)
-        self._calls = CallCounts(self._database, self.secret)
 
     def close(self) -> None:
         """Close the database. Other processes release the reservations that are still open."""
@@ -332,14 +330,6 @@ class KeyStore:
             Usage(key_prefix, name, date.fromisoformat(day), *counts)
             for key_prefix, name, day, *counts in self._database.rows(usage)
         ]
-
-    def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Count one call for each of ``callers``, which are IP addresses or networks as text.
-
-        A caller's time window of ``seconds`` begins at its first call. Returns a pair for each caller, in the same
-        order: the number of its calls in the window so far, and the end of the window in unix seconds.
-        """
-        return self._calls.count(callers, seconds)
 
 
 def postgresql_place(url: SecretStr, files: Path) -> Postgres:

@@ -11,7 +11,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Connection,
-    Double,
     ForeignKey,
     Identity,
     Index,
@@ -76,17 +75,6 @@ RESERVATIONS: Final = Table(
     sqlite_with_rowid=False,
 )
 Index("reservations_by_account", RESERVATIONS.c.account_id, RESERVATIONS.c.day)
-# calls of a client in a window of ``seconds``, which ``ends`` at a unix time
-CALLS: Final = Table(
-    "calls",
-    TABLES,
-    Column("caller", Text, primary_key=True),
-    Column("seconds", WHOLE, primary_key=True),
-    Column("ends", Double, nullable=False),
-    Column("calls", WHOLE, nullable=False),
-    sqlite_with_rowid=False,
-)
-Index("calls_by_end", CALLS.c.ends)
 
 
 @event.listens_for(RESERVATIONS, "after_create")
@@ -94,13 +82,6 @@ def _clean_soon(table: Table, db: Connection, **options: Any) -> None:
     """Let PostgreSQL vacuum without delays, because rows live for milliseconds."""
     if db.dialect.name == "postgresql":
         db.exec_driver_sql("ALTER TABLE reservations SET (autovacuum_vacuum_cost_delay = 0)")
-
-
-@event.listens_for(CALLS, "after_create")
-def _write_once(table: Table, db: Connection, **options: Any) -> None:
-    """Let PostgreSQL write counts to their table only: a crash of the server loses at most those of a minute."""
-    if db.dialect.name == "postgresql":
-        db.exec_driver_sql("ALTER TABLE calls SET UNLOGGED")
 
 
 class KeysError(Exception):

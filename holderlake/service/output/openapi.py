@@ -1,4 +1,4 @@
-"""Declarations of single routes in the OpenAPI document: answers with examples and headers, links, and errors.
+"""Declarations of single routes in the OpenAPI document: answers with examples and headers, and errors.
 
 The examples are in ``examples.json``, taken from the sample world. ``description`` completes the document for all
 routes together.
@@ -13,20 +13,15 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from holderlake.core.contract.errors import ERROR_KINDS, ErrorKind
+from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.core.contract.models import ErrorBody, ValidationItem
 from holderlake.core.contract.requests import RulesRequest
 from holderlake.service.output.formats import Format
 
 Responses = dict[int | str, dict[str, Any]]
 
-_NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
-"""Error (status 400) of ``runtime.protocol`` for bytes that are not valid HTTP.
-
-The contract uses the same code with status 422, for wrong values in a valid request.
-"""
-ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
-_KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
+ANY_REQUEST: Final = ("rate_limited", "internal_error", "unavailable")
+_KEYED: Final = ("missing_key", "invalid_key", "too_slow", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _CREDITS: Final = {"type": "string", "pattern": "^[0-9]+[.][0-9]{2}$"}
@@ -70,8 +65,6 @@ def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool =
     }
     if tabular:
         success["content"] |= {form.value: _BINARY for form in (Format.ARROW, Format.PARQUET)}
-    if endpoint in LINKS:
-        success["links"] = LINKS[endpoint]
     errors = error_responses(*codes, *_KEYED, *(_METERED if metered else ()))
     return {200: success} | (unchanged("X-Credits-Cost") if metered else {}) | errors | invalid()
 
@@ -87,7 +80,7 @@ def error_responses(*codes: str) -> Responses:
     """Return declarations of error responses by status, with an example for each error code."""
     declared: Responses = {}
     for code in codes:
-        kind = _NOT_HTTP if code == "not_http" else ERROR_KINDS[code]
+        kind = ERROR_KINDS[code]
         entry = declared.setdefault(
             kind.status,
             {
@@ -150,52 +143,3 @@ def examples() -> dict[str, Any]:
     """Return one shortened answer of each endpoint, by the name of the endpoint."""
     loaded: dict[str, Any] = json.loads(files("holderlake.service.output").joinpath("examples.json").read_text("utf-8"))
     return loaded
-
-
-_OF_TOKEN: Final = ("token_map", "metrics", "holders", "token_metadata", "token_screenshot", "x_holders", "x_evidence")
-_OF_ADDRESS: Final = ("address_metadata", "x_labels", "x_address_items")
-_SAME_TOKEN: Final = {"chain": "$request.path.chain", "token_address": "$request.path.token_address"}
-
-
-def _links_to(names: tuple[str, ...], parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: {"operationId": name, "parameters": parameters} for name in names}
-
-
-def _token_links(place: str) -> dict[str, Any]:
-    """Return links to all endpoints about a token. ``place`` is the JSON pointer to the token key in the answer."""
-    token = {"chain": f"$response.body#{place}/chain", "token_address": f"$response.body#{place}/address"}
-    return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
-
-
-def _address_links(first_pointer: str, second_pointer: str) -> dict[str, Any]:
-    """Return links to all endpoints about two addresses.
-
-    ``first_pointer`` and ``second_pointer`` are the JSON pointers of the addresses in the answer. The links pass on the
-    token of the request as the context token.
-    """
-    pair = [f"$response.body#{first_pointer}", f"$response.body#{second_pointer}"]
-    key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
-    among = {"addresses": pair, "context_token_key": key}
-    return _links_to(_OF_ADDRESS, {"address": pair[0]}) | {
-        "subgraph": {"operationId": "subgraph", "requestBody": among},
-        "addresses_metadata": {"operationId": "addresses_metadata", "requestBody": {"addresses": pair}},
-    }
-
-
-_ITEM: Final = {name: f"$response.body#/items/0/{name}" for name in ("chain", "token_address", "token_id")}
-_CURSOR: Final = _SAME_TOKEN | {"cursor": "$response.body#/next_cursor"}
-LINKS: Final[dict[str, dict[str, Any]]] = {
-    "search": _token_links("/0/token_key"),
-    "tokens_metadata": _token_links("/0/token_key"),
-    "subgraph": _token_links("/0/data/token_key"),
-    "holders": _address_links("/0/address", "/1/address"),
-    "map": _address_links("/clusters/0/holders/0", "/clusters/0/holders/1")
-    | _links_to(("x_evidence",), _SAME_TOKEN | {"cluster": 1}),
-    "x_holders": _address_links("/holders/0/address", "/holders/1/address") | _links_to(("x_holders",), _CURSOR),
-    "x_evidence": _address_links("/clusters/0/links/0/from_address", "/clusters/0/links/0/to_address"),
-    "x_clusters": _address_links("/clusters/0/holders/0", "/clusters/0/holders/1"),
-    "x_changes": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
-    "x_address_items": _links_to(("x_item",), _ITEM),
-    "x_item": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
-}
-"""OpenAPI links from an answer to further requests, by endpoint."""

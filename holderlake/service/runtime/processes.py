@@ -11,18 +11,16 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable
 from typing import Final
 
-from uvicorn.config import STARTUP_FAILURE
+from uvicorn.config import STARTUP_FAILURE, Config
 from uvicorn.supervisors import Multiprocess
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.observability import Log, log_config
 from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
-from holderlake.service.runtime.server import INTERRUPTED, ServerConfig
+from holderlake.service.runtime.server import server_config
+from holderlake.service.settings import ServiceSettings
 
-_POLL_SECONDS: Final = 0.1
 _HUNG_SECONDS: Final = 30
 """Seconds after which a process that does not respond is replaced. Its imports may take seconds on a busy machine."""
 
@@ -32,22 +30,17 @@ def serve_processes(
 ) -> int:
     """Serve at listening sockets until SIGTERM or Ctrl-C, then close them. Return an exit code.
 
-    ``factory`` is the text ``module:function`` of a function that reads its settings itself and returns the app. SIGHUP
-    replaces the processes one after another, so that they reload the settings. Call this in the main thread.
+    ``factory`` is the text ``module:function`` of a function that reads its settings itself and returns the app. It
+    exits with ``STARTUP_FAILURE`` if it can't. SIGHUP replaces the processes one after another, so that they reload the
+    settings. Call this in the main thread.
     """
+    options = {"factory": True, "workers": processes, "timeout_worker_healthcheck": _HUNG_SECONDS}
     with tempfile.TemporaryDirectory(prefix="holderlake-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        config = ServerConfig(
-            factory,
-            settings,
-            factory=True,
-            workers=processes,
-            log_config=log_config(log),
-            timeout_worker_healthcheck=_HUNG_SECONDS,
-        )
-        supervisor = _Supervisor(config, sockets, lambda pid: forget_process(folder, pid))
+        config = server_config(factory, settings, log_config=log_config(log), **options)
+        supervisor = _Supervisor(config, sockets, folder)
         supervisor.run()
-    return supervisor.exit_code
+    return int(any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes))
 
 
 def follow_supervisor() -> None:
@@ -68,41 +61,21 @@ def follow_supervisor() -> None:
 
 
 class _Supervisor(Multiprocess):
-    """uvicorn's supervisor that also reports ended processes, closes the port and handles a second Ctrl-C."""
+    """uvicorn's supervisor that also closes the port, and removes the metrics of ended processes from ``folder``."""
 
-    def __init__(self, config: ServerConfig, sockets: list[socket.socket], on_end: Callable[[int], None]) -> None:
+    def __init__(self, config: Config, sockets: list[socket.socket], folder: str) -> None:
         super().__init__(config, sockets)
-        self._on_end = on_end
+        self._folder = folder
         self._pids: set[int] = set()
-        self.exit_code = 0
 
     def keep_subprocess_alive(self) -> None:
         super().keep_subprocess_alive()
         pids = {process.pid for process in self.processes if process.pid is not None}
         for pid in self._pids - pids:
-            self._on_end(pid)
+            forget_process(self._folder, pid)
         self._pids = pids
 
     def terminate_all(self) -> None:
         for listening in self.sockets:
             listening.close()  # otherwise new connections would wait without an answer
         super().terminate_all()
-
-    def handle_int(self) -> None:
-        if self.should_exit.is_set():
-            self.exit_code = INTERRUPTED
-        super().handle_int()
-
-    def join_all(self) -> None:
-        while any(process.process.is_alive() for process in self.processes):
-            if self.exit_code == INTERRUPTED or signal.SIGINT in self.signal_queue:
-                self._kill_all()
-            for process in self.processes:
-                process.process.join(_POLL_SECONDS)
-        if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
-            self.exit_code = 1
-
-    def _kill_all(self) -> None:
-        self.exit_code = INTERRUPTED
-        for process in self.processes:
-            process.process.kill()

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import errno
-import gc
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
-from uvicorn.config import STARTUP_FAILURE
 
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.core.signals import until_stopped
-from holderlake.presentation.protocol import limited_protocol
+from holderlake.presentation.protocol import FirstRequestInTime
 from holderlake.service.observability import Log, log_config
+from holderlake.service.settings import ServiceSettings
 
-_log = logging.getLogger(__name__)
-
-MOST_CONNECTIONS: Final = 10_000
-"""Limit of open connections of one process. It is lower if the system limits open files."""
-BACKLOG: Final = 2_048
-"""Limit of connections that wait to be accepted by a listening socket."""
 _KEEP_ALIVE_SECONDS: Final = 75
 """Seconds after which the server closes an idle connection.
 
@@ -41,7 +32,7 @@ INTERRUPTED: Final = 130
 
 def serve_app(app: ASGIApp, sockets: list[socket.socket], settings: ServiceSettings, log: Log) -> None:
     """Serve an app at listening sockets, then close them. A second Ctrl-C ends the process at once."""
-    server = Server(ServerConfig(app, settings, log_config=log_config(log)))
+    server = Server(server_config(app, settings, log_config=log_config(log)))
     with until_stopped():
         server.run(sockets)
 
@@ -59,23 +50,6 @@ def leave_threads() -> None:
 
 class CannotListen(ValueError):
     """This machine cannot listen at the given host and port."""
-
-
-def raise_open_files(target: int = 4 * MOST_CONNECTIONS) -> int:
-    """Raise this process's limit of open files up to ``target``, as far as the system allows. Return the limit."""
-    if sys.platform == "win32":
-        return target
-    import resource  # noqa: PLC0415 - not on Windows
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    infinite = resource.RLIM_INFINITY
-    if soft == infinite:
-        return target
-    higher = target if hard == infinite else min(target, hard)
-    if higher > soft:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (higher, hard))
-    return int(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -97,7 +71,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 def listening_socket(address: Any, family: int = socket.AF_INET) -> socket.socket:
     """Return a socket that listens at an address, without Nagle's delay of small packets. Raises ``OSError``."""
-    listening = socket.create_server(address, family=family, backlog=BACKLOG)
+    listening = socket.create_server(address, family=family, backlog=2_048)
     # Connections inherit it; otherwise plain asyncio delays the end of an answer by about 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
@@ -107,64 +81,30 @@ def _listen_at(family: int, address: Any) -> socket.socket | None:
     try:
         return listening_socket(address, family)
     except OSError as error:
-        if error.errno in (
-            errno.EADDRNOTAVAIL,
-            errno.EAFNOSUPPORT,
-        ):  # an IPv6 address of the host name, but no IPv6 here
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # an IPv6 address of the host, but no IPv6 here
             return None
         raise
 
 
-class ServerConfig(uvicorn.Config):
-    """uvicorn's configuration with the limits of ``settings``. It can be pickled for other processes."""
-
-    def __init__(self, app: ASGIApp | str, settings: ServiceSettings, **options: Any) -> None:
-        self._settings = settings
-        super().__init__(
-            app,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=settings.shutdown_seconds,
-            **options,
-        )
-
-    def load(self) -> None:
-        """Load the configuration and make the protocol class, which can't be pickled: each process does this itself."""
-        self.http = limited_protocol(
-            self._settings.header_limit,
-            self._settings.header_seconds,
-            connections=min(MOST_CONNECTIONS, raise_open_files() // 2),
-        )
-        try:
-            super().load()
-        except Exception:
-            _log.exception("the service could not start")
-            sys.exit(STARTUP_FAILURE)  # so that the supervisor starts no other process
+def server_config(app: ASGIApp | str, settings: ServiceSettings, **options: Any) -> uvicorn.Config:
+    """Return uvicorn's configuration with the limits of ``settings``. It can be pickled for other processes."""
+    return uvicorn.Config(
+        app,
+        http=FirstRequestInTime,
+        h11_max_incomplete_event_size=settings.header_limit,
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+        **options,
+    )
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server that exits at once on a second Ctrl-C.
-
-    It excludes the objects that exist at the start from garbage collection. They live to the end, and a full collection
-    of them would delay all requests by 80 ms.
-    """
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the server. In the main thread, also exclude all objects that exist now from garbage collection."""
-        await super().startup(sockets)
-        if threading.current_thread() is threading.main_thread():
-            gc.collect()
-            gc.freeze()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer running requests, then stop."""
-        await super().shutdown(sockets)
-        gc.unfreeze()
+    """uvicorn's server that exits at once on a second Ctrl-C."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle SIGTERM or Ctrl-C: stop. On a second Ctrl-C exit at once, even if worker threads still run."""

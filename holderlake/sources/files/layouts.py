@@ -1,31 +1,24 @@
-"""Layouts of transfer files, and a reader for each layout, which returns rows of ``engine.records.TRANSFERS``.
-
-A file's columns show its layout, in Parquet, CSV and JSON. ``columns`` checks the values. Layouts that differ from ours
-only in the names of columns are in ``presets``.
-"""
+"""Rows of ``engine.records.TRANSFERS`` from files whose columns have our names. ``columns`` checks the values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS
+from holderlake.core.contract.chains import NATIVE
 from holderlake.engine.content_indexes import content_indexes
 from holderlake.engine.records import NATIVE_LOG_INDEX, TRANSFERS
 from holderlake.sources.files import columns
-from holderlake.sources.files.event_logs import LOG_COLUMNS, decoded_logs
 from holderlake.sources.formats import STANDARDS
-from holderlake.sources.raw_rows import RawTable
+from holderlake.sources.problems import Problems
+from holderlake.sources.raw_rows import RawTable, rows_where
 
 DECIMALS: Final = "decimals"
 """Name of the column with the token's decimals, which a column map may set. With it, the file's amounts are in token
 units."""
-_COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
-_NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
 NO_TIMES: Final = (
     "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or add a file of blocks "
@@ -33,35 +26,8 @@ NO_TIMES: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A layout of files, and its reader.
-
-    A file has the layout if it has all columns of ``needs`` and none of ``lacks``. ``read`` takes the file, and a chain
-    for files without a chain column, and returns the transfers. ``format`` is the name for users, ``title`` a longer
-    one for messages.
-    """
-
-    format: str
-    title: str
-    needs: frozenset[str]
-    read: Callable[[RawTable, str | None], pa.Table]
-    lacks: frozenset[str] = frozenset()
-    decode: Callable[[RawTable], RawTable] | None = None
-    """Function that converts the file's rows into rows for ``read``; None if this is not needed."""
-
-    @property
-    def is_evm(self) -> bool:
-        """True if only EVM chains have files of this layout."""
-        return self.format != "holderlake"
-
-    def fits(self, names: Collection[str]) -> bool:
-        """Return whether a file with these columns has this layout."""
-        return self.needs <= set(names) and self.lacks.isdisjoint(names)
-
-
 def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the transfers of a file in our own layout, of any chain. Optional columns may be absent."""
+    """Return the valid rows of a file with our columns as transfers, of any chain. Optional columns may be absent."""
     rows, names = raw.table.num_rows, raw.columns
     chains = columns.chains(raw, chain)
     columns_by_name: dict[str, pa.Array] = {
@@ -70,7 +36,7 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
     if "tx_hash" in names:
         columns_by_name["tx_hash"] = columns.hashes(raw, "tx_hash", chains, optional=True)
     token = columns.addresses(raw, "token_address", chains, token=True)
-    token_id = optional_ids(raw)
+    token_id = _optional_ids(raw)
     if "token_standard" in names:
         columns_by_name["token_standard"] = columns.choices(raw, "token_standard", STANDARDS, blank="erc20")
         # exports have an id, mostly 0 or 1, for fungible tokens too, which has no meaning
@@ -82,7 +48,7 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
     standard = columns_by_name.get("token_standard", pa.repeat("erc20", rows))
     columns_by_name["token_standard"] = pc.if_else(pc.fill_null(pc.equal(token, NATIVE), False), "native", standard)
     in_units = DECIMALS in names
-    return transfers_table(
+    return _transfers_table(
         raw,
         chain=chains,
         token_address=token,
@@ -90,7 +56,7 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
         to_address=columns.addresses(raw, "to_address", chains),
         value=columns.scaled_amounts(raw, "value", DECIMALS) if in_units else columns.amounts(raw, "value"),
         token_id=token_id,
-        block_time=block_times(raw),
+        block_time=_block_times(raw),
         **({"tx_hash": pa.nulls(rows, pa.string())} | columns_by_name),
     )
 
@@ -108,132 +74,43 @@ def _refuse_items(raw: RawTable, token_id: pa.Array) -> None:
         )
 
 
-def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the transactions that move the chain's coin as transfers.
+def with_log_indexes(raw: RawTable) -> RawTable:
+    """Return the rows of a file of the chain's own coin that move a value, with computed log indexes.
 
-    The export does not contain fees, nor amounts that contracts send.
+    The rows are transactions, or with a ``transfer_index``, which counts within the block, also calls.
     """
-    if "receipt_status" not in raw.columns:
-        raise raw.bad(
-            "the column receipt_status is missing, which marks failed transactions; add two columns of ethereum-etl's "
-            "receipts: status as receipt_status, and contract_address as receipt_contract_address"
-        )
-    is_done = pc.fill_null(pc.not_equal(columns.amounts(raw, "receipt_status", optional=True), "0"), True)
-    index = pc.multiply(columns.counts(raw, "transaction_index"), NATIVE_LOG_INDEX)
-    return _native_table(raw, chain, "hash", ("to_address", "receipt_contract_address"), index, is_done)
-
-
-def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the transactions and calls that move the chain's coin as transfers.
-
-    Failed transactions and calls are included, because the export does not mark them.
-    """
-    places = pa.table(
-        {
-            "block": columns.counts(raw, "block_number"),
-            "transaction": columns.counts(raw, "transaction_index"),
-            "transfer": columns.counts(raw, "transfer_index"),
-        }
-    )
-    # transfer_index counts within the block; the first transfer of a transaction is its own value
-    first_transfers = places.group_by(["block", "transaction"]).aggregate([("transfer", "min")])
-    rows = pa.array(range(raw.table.num_rows), pa.int64())
-    table = places.append_column("row", rows).join(first_transfers, ["block", "transaction"]).sort_by("row")
-    place = pc.subtract(table["transfer"], table["transfer_min"])
-    index = pc.add(pc.multiply(table["transaction"], NATIVE_LOG_INDEX), place).combine_chunks()
-    return _native_table(raw, chain, "transaction_hash", ("to_address",), index, pa.repeat(True, len(rows)))
-
-
-def _receivers(raw: RawTable, chains: pa.Array, names: Sequence[str]) -> pa.Array:
-    """Return an address for each row: that of the first of the columns ``names`` in which the row has an address."""
-    return pc.coalesce(*(columns.addresses(raw, name, chains, optional=True) for name in names if name in raw.columns))
-
-
-def _native_table(
-    raw: RawTable, chain: str | None, hash_column: str, receivers: Sequence[str], index: pa.Array, is_done: pa.Array
-) -> pa.Table:
-    """Return the rows with a value above zero as transfers of the chain's own coin.
-
-    ``hash_column`` is the column of transaction hashes. ``receivers`` are the columns that may have the receiver; the
-    first with an address counts. ``index`` has the computed ``log_index`` of each row. ``is_done`` is a mask of the
-    successful rows.
-    """
-    rows = raw.table.num_rows
-    chains = columns.chains(raw, chain)
-    value = columns.amounts(raw, _exact_column(raw, "value"))
-    receiver = _receivers(raw, chains, receivers)
-    is_moved = pc.fill_null(pc.and_(is_done, pc.not_equal(value, "0")), True)
-    row = columns.first_row(pc.and_(is_moved, pc.and_(pc.is_null(receiver), pc.invert(raw.problems.bad_rows(rows)))))
+    scratch = replace(raw, problems=Problems())  # invalid values stay, and are problems of the transfers
+    transactions = columns.counts(scratch, "transaction_index")
+    index = pc.multiply(transactions, NATIVE_LOG_INDEX)
+    if "transfer_index" in raw.columns:
+        rows = pa.array(range(raw.table.num_rows), pa.int64())
+        blocks, transfers = (columns.counts(scratch, name) for name in ("block_number", "transfer_index"))
+        places = pa.table([blocks, transactions, transfers, rows], ["block", "transaction", "transfer", "row"])
+        # the first transfer of a transaction is its own value
+        first_transfers = places.group_by(["block", "transaction"]).aggregate([("transfer", "min")])
+        joined = places.join(first_transfers, ["block", "transaction"]).sort_by("row")
+        index = pc.add(index, pc.subtract(joined["transfer"], joined["transfer_min"]).combine_chunks())
+    receivers = raw.table["to_address"]
+    if "receipt_contract_address" in raw.columns:
+        is_creation = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(receivers), ""), True)
+        receivers = pc.if_else(is_creation, raw.table["receipt_contract_address"], receivers)
+    place = raw.columns.index("to_address")
+    table = raw.table.set_column(place, "to_address", receivers).append_column("log_index", index)
+    is_moved = pc.fill_null(pc.not_equal(columns.amounts(scratch, "value"), "0"), True)
+    moved = rows_where(raw.over(table), is_moved)
+    texts = moved.table["to_address"].to_pylist()
+    row = next((row for row, text in enumerate(texts) if not text), None)
     if row is not None:
-        raise raw.bad(
+        raise moved.bad(
             "the receiver is empty, but the row creates a contract and sends it a value; write the contract's address",
             column="to_address",
             row=row,
         )
-    return transfers_table(
-        raw,
-        is_transfer=is_moved,
-        chain=chains,
-        token_address=pa.repeat(NATIVE, rows),
-        token_standard=pa.repeat("native", rows),
-        from_address=columns.addresses(raw, "from_address", chains),
-        to_address=pc.fill_null(receiver, ZERO_ADDRESS),
-        value=value,
-        token_id=pa.nulls(rows, pa.string()),
-        block_time=block_times(raw),
-        tx_hash=columns.hashes(raw, hash_column, chains),
-        log_index=index,
-        log_index_kind=pa.repeat("synthetic", rows),
-    )
+    return moved
 
 
-def _exact_column(raw: RawTable, name: str) -> str:
-    """Return the column with exact values of the 256-bit number ``name``, among the columns that cryo writes for it."""
-    exact = raw.first_of(f"{name}_string", f"{name}_binary", name)
-    if exact is None:
-        raise raw.bad(
-            f"the file has only {name}_f64, and a floating-point number is not exact; export again with --u256-types "
-            "binary string"
-        )
-    return exact
-
-
-LAYOUTS: Final = (
-    Layout(
-        "holderlake",
-        "holderlake",
-        _COMMON | {"token_address", "token_standard", "value", "tx_hash"},
-        read_holderlake,
-    ),
-    Layout("logs", "event logs (eth_getLogs)", LOG_COLUMNS, read_holderlake, decode=decoded_logs),
-    Layout(
-        "cryo",
-        "cryo native_transfers",
-        _NATIVE | {"transaction_index", "transfer_index", "transaction_hash"},
-        _read_cryo_native,
-    ),
-    Layout(
-        "ethereum-etl",
-        "ethereum-etl transactions",
-        _NATIVE | {"hash", "transaction_index", "value"},
-        _read_etl_transactions,
-    ),
-    Layout(
-        "holderlake",
-        "holderlake",
-        _NATIVE | {"token_address", "value"},
-        read_holderlake,
-        lacks=frozenset({"transaction_hash", "hash"}),
-    ),
-)
-"""All layouts in the order of trial: a layout comes before another one that needs only some of its columns."""
-
-
-def transfers_table(raw: RawTable, *, is_transfer: pa.Array | None = None, **columns_by_name: pa.Array) -> pa.Table:
-    """Return the valid rows as transfers. ``columns_by_name`` has the columns of ``TRANSFERS`` by name.
-
-    ``is_transfer`` is a mask of the rows that are transfers; None keeps all rows.
-    """
+def _transfers_table(raw: RawTable, **columns_by_name: pa.Array) -> pa.Table:
+    """Return the valid rows as transfers. ``columns_by_name`` has the columns of ``TRANSFERS`` by name."""
     rows = raw.table.num_rows
     defaults = {"time_kind": "exact", "log_index_kind": "exact", "source": raw.path.name}
     columns_by_name = {name: pa.repeat(value, rows) for name, value in defaults.items()} | columns_by_name
@@ -245,10 +122,7 @@ def transfers_table(raw: RawTable, *, is_transfer: pa.Array | None = None, **col
         columns_by_name["log_index"] = content_indexes(columns_by_name)
         columns_by_name["log_index_kind"] = pa.repeat("synthetic", rows)
     table = pa.table([columns_by_name[name] for name in TRANSFERS.names], schema=TRANSFERS)
-    if raw.problems.reasons:
-        is_good = pc.invert(raw.problems.bad_rows(rows))
-        is_transfer = is_good if is_transfer is None else pc.and_(is_transfer, is_good)
-    return table if is_transfer is None else table.filter(is_transfer)
+    return table.filter(pc.invert(raw.problems.bad_rows(rows))) if raw.problems.reasons else table
 
 
 def _check_items(raw: RawTable, columns_by_name: dict[str, pa.Array]) -> None:
@@ -269,14 +143,14 @@ def _note(raw: RawTable, rows: pa.Array, column: str, reason: str) -> None:
         raw.problems.add(column, pc.if_else(rows, reason, pa.scalar(None, pa.string())))
 
 
-def optional_ids(raw: RawTable) -> pa.Array:
+def _optional_ids(raw: RawTable) -> pa.Array:
     """Return the column ``token_id`` as decimal text; null in rows without a token id."""
     if "token_id" not in raw.columns:
         return pa.nulls(raw.table.num_rows, pa.string())
     return columns.amounts(raw, "token_id", optional=True)
 
 
-def block_times(raw: RawTable) -> pa.Array:
+def _block_times(raw: RawTable) -> pa.Array:
     """Return unix seconds from the file's first time column. Raises ``BadSource`` if it has none."""
     name = raw.first_of(*TIME_COLUMNS)
     if name is None:

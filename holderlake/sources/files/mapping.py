@@ -1,7 +1,7 @@
-"""Column maps and times of blocks. A column map renames a file's columns to our names, and sets constant values.
+"""Column maps, presets and times of blocks. A column map renames a file's columns to our names, and sets constants.
 
-A mapped file is read as our own layout or as event logs. It may be of any chain, and amounts stay exact. If a file
-of transfers has no times, they come from files of blocks.
+Known layouts are presets: column maps in the table of formats. A mapped file may be of any chain, and amounts stay
+exact. If a file of transfers has no times, they come from files of blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.core.contract.chains.addresses import shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.files import columns
@@ -41,6 +40,7 @@ _MOST_GUESSED: Final = 400
 _NO_TOKENS: Final = frozenset({"", "0", "1", "true", "false"})
 """Values of a column, such as mint, that is a mark and no token."""
 _GUESSES: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["names"]["transfers"]
+_TOKENS: Final = {folded_name(name) for name in ("token_address", *_GUESSES["token_address"])} - {"address"}
 _USUAL_WORDS: Final[Mapping[str, Sequence[str]]] = FORMATS_TABLE["words"]
 
 
@@ -114,7 +114,8 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     """
     check_columns(raw, column_map)
     if "token_address" in column_map.constants:
-        _refuse_several_tokens(raw, column_map)
+        others = [name for name in raw.columns if name not in column_map.columns.values()]
+        refuse_several_tokens(raw, (name for name in others if folded_name(name) in _TOKENS))
     used_names = {*column_map.columns, *column_map.constants, *column_map.columns.values(), *_OURS_ALONE}
     if "block_time" in used_names:
         used_names |= set(_TIMES)  # other time columns of the file do not count
@@ -130,18 +131,15 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     return replace(raw, table=pa.table(table_columns), theirs=renamed)
 
 
-def _refuse_several_tokens(raw: RawTable, column_map: ColumnMap) -> None:
-    """Raise ``BadSource`` if a column of the file names more than one token. All would count as the token set."""
-    usual_names = {folded_name(name) for name in ("token_address", *_GUESSES["token_address"])} - {"address"}
-    for name in raw.columns:
-        if folded_name(name) not in usual_names or name in column_map.columns.values():
-            continue
+def refuse_several_tokens(raw: RawTable, names: Iterable[str]) -> None:
+    """Raise ``BadSource`` if one of the columns names more than one token. All would count as the token set."""
+    for name in names:
         tokens = pc.drop_null(raw.table.column(name).cast(pa.string()).unique()).to_pylist()
-        tokens = [token for token in tokens if token.strip().lower() not in _NO_TOKENS]
+        tokens = [token[:80] for token in tokens if token.strip().lower() not in _NO_TOKENS]
         if len(tokens) > 1:
             raise raw.bad(
-                f"token_address is set to one token, but column {name} has {len(tokens):,} ({shown(tokens[0])}, "
-                f"{shown(tokens[1])}, …); map it (--map token_address={name}), or remove the rows of other tokens"
+                f"one token is set for all rows, but column {name} has {len(tokens):,} ({tokens[0]}, {tokens[1]}, …); "
+                f"set none and map the column (--map token_address={name}), or remove the rows of other tokens"
             )
 
 
@@ -330,7 +328,7 @@ class Preset:
     @property
     def is_evm(self) -> bool:
         """True if only EVM chains have files of this kind. A preset of another chain has a constant ``chain``."""
-        return "chain" not in self.constants
+        return "chain" not in self.constants and self.format != "holderlake"
 
     def lacking(self, names: Iterable[str]) -> list[str]:
         """Return the columns that a file with the columns ``names`` lacks, under the preset's names."""
@@ -389,6 +387,10 @@ _GIVEN_BY_USERS: Final = frozenset({"decimals", "token_address", "block_number",
 _REMEDIES: Final = {
     "decimals": "its amounts are in token units, so set the token's decimals (--set decimals=18)",
     "token_address": "it has no token column, so set the token (--set token_address=ADDRESS)",
+    "receipt_status": (
+        "the column receipt_status is missing, which marks failed transactions; add two columns of ethereum-etl's "
+        "receipts: status as receipt_status, and contract_address as receipt_contract_address"
+    ),
     "block_number": (
         "it has no block numbers, which order transfers: add them, or if all files of the token lack them, use the "
         "time (--map block_number=block_timestamp)"

@@ -1,6 +1,6 @@
 """Read transfer files: our own layout, exports of tools and explorers, event logs, and files with a column map.
 
-The layouts are in ``layouts`` and ``presets``, column maps in ``mapping``.
+Known layouts are presets, which are column maps (``mapping``); ``layouts`` makes the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS, Key
 from holderlake.sources.files import columns
 from holderlake.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
-from holderlake.sources.files.layouts import DECIMALS, LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
+from holderlake.sources.files.event_logs import LOG_COLUMNS, decoded_logs
+from holderlake.sources.files.layouts import DECIMALS, NO_TIMES, TIME_COLUMNS, read_holderlake, with_log_indexes
 from holderlake.sources.files.mapping import (
     FAILED,
     PRESETS,
@@ -36,12 +37,12 @@ from holderlake.sources.files.mapping import (
 )
 from holderlake.sources.files.undone import noted_hashes, without_undone
 from holderlake.sources.files.values import note_ambiguous, without_separators
-from holderlake.sources.formats import folded_name, spellings
+from holderlake.sources.formats import first_spelt, folded_name, spellings
 from holderlake.sources.problems import Rejected
 from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows, rows_where
 
-FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
-"""The names of formats, for ``FileOptions.format`` and ``detect_format``."""
+FORMATS: Final = tuple(dict.fromkeys(preset.format for preset in PRESETS))
+"""The names of formats, for ``FileOptions.format``."""
 
 
 @dataclass(frozen=True)
@@ -87,24 +88,25 @@ class FileTransfers:
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
+    """Return the transfers of a file as ``transfers_of`` does."""
+    return transfers_of(read_raw(path, options.rows_at), options)
+
+
+def transfers_of(raw: RawTable, options: FileOptions) -> FileTransfers:
     """Return the transfers of a file, in the schema ``records.TRANSFERS``, and its invalid rows.
 
     A file with only a header has no rows. Raises ``BadSource`` for a file of another kind.
     """
-    raw = read_raw(path, options.rows_at)
     if not raw.columns:  # JSON without an object
         return FileTransfers(TRANSFERS.empty_table(), None, 0, 0)
-    raw, layout = _recognised(without_undone(_unprefixed(raw, options)), options)
-    if layout.decode is not None:
-        raw = layout.decode(raw)
-    raw = _adjusted(raw, options)
+    raw = _adjusted(_recognised(without_undone(_unprefixed(raw, options)), options), options)
     hashes = noted_hashes(raw)
     if options.block_times:
         raw = with_times(raw, options.block_times)
     absent = _absent(raw.columns, replace(options, block_times={}))
     if absent:
         raise raw.bad("; ".join(absent))
-    transfers = layout.read(raw, options.chain)
+    transfers = read_holderlake(raw, options.chain)
     return FileTransfers(
         transfers,
         rejected_rows(raw),
@@ -125,8 +127,6 @@ def _stated_decimals(raw: RawTable, transfers: pa.Table) -> dict[Key, int]:
     texts = raw.table[name].cast(pa.string())
     if raw.problems.reasons:
         texts = texts.filter(pc.invert(raw.problems.bad_rows(raw.table.num_rows)))
-    if len(texts) != transfers.num_rows:  # the layout left rows out
-        return {}
     return columns.decimals_by_token(transfers["chain"], transfers["token_address"], texts)
 
 
@@ -159,42 +159,26 @@ def _unprefixed(raw: RawTable, options: FileOptions) -> RawTable:
 
 
 def _is_known(names: Collection[str], options: FileOptions) -> bool:
-    fits = any(layout.fits(names) for layout in LAYOUTS if options.format in (None, layout.format))
-    return fits or preset_for(names, ColumnMap(), options.format) is not None
+    return preset_for(names, ColumnMap(), options.format) is not None
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A recognised file, with its layout, or with its column map and the preset that gave the map."""
-
-    layout: Layout | None = None
-    column_map: ColumnMap = field(default_factory=ColumnMap)
-    preset: Preset | None = None
-
-
-_MAPPED: Final = Layout("holderlake", "holderlake", frozenset(), read_holderlake)
-_LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
-
-
-def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
-    """Return the file with our column names, and the layout that reads it."""
-    recognised = _layout_of(raw, options)
-    if recognised.layout is not None:
-        return replace(raw, is_evm=recognised.layout.is_evm), recognised.layout
-    preset = recognised.preset
+def _recognised(raw: RawTable, options: FileOptions) -> RawTable:
+    """Return the file with our column names; of event logs and of the chain's coin, the rows that are transfers."""
+    preset, column_map = _map_of(raw, options)
     if preset is not None:
         raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
-    raw = _without_failed(raw, recognised.column_map)
-    raw = mapped(raw, recognised.column_map)
-    if _LOGS.fits(raw.columns):
-        return replace(raw, is_evm=True), _LOGS
+    raw = mapped(_without_failed(raw, column_map), column_map)
+    if set(raw.columns) >= LOG_COLUMNS:
+        return decoded_logs(raw)
     raw = with_item_values(raw)
     if preset is not None and preset.native:
         raw = _with_coin(raw, preset.native)
+    if preset is not None and preset.constants.get("token_address") == NATIVE:
+        raw = with_log_indexes(raw)
     missing = missing_columns(raw.columns, ColumnMap())
     if missing:
         raise raw.bad("; ".join([missing_text(raw.columns, missing), *_absent(raw.columns, options)]))
-    return raw, _MAPPED
+    return raw
 
 
 def _with_coin(raw: RawTable, values: Sequence[str]) -> RawTable:
@@ -205,22 +189,21 @@ def _with_coin(raw: RawTable, values: Sequence[str]) -> RawTable:
     return raw.over(raw.table.set_column(place, "token_address", pc.if_else(is_coin, NATIVE, tokens)))
 
 
-def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
-    """Recognise a file. Raises ``BadSource`` with the options that would help."""
+def _map_of(raw: RawTable, options: FileOptions) -> tuple[Preset | None, ColumnMap]:
+    """Recognise a file: return its preset, if it has one, and its column map.
+
+    Raises ``BadSource`` with the options that would help.
+    """
     names, format, column_map = raw.columns, options.format, options.column_map
     if format is not None and format not in FORMATS:
         raise raw.bad(f"unknown format {format!r}; use one of {', '.join(FORMATS)}, or leave it out to detect it")
-    if not column_map:
-        for layout in LAYOUTS:
-            if format in (None, layout.format) and layout.fits(names):
-                return _Found(layout)
     if column_map and not missing_columns((), column_map):  # a complete map needs no preset
-        return _Found(None, column_map)
+        return None, column_map
     preset = preset_for(names, column_map, format)
     if preset is not None:
-        return _Found(None, preset[1], preset[0])
+        return preset
     if column_map and (not missing_columns(names, column_map) or not missing_options(names, column_map, format)[0]):
-        return _Found(None, column_map)
+        return None, column_map
     raise _unknown(raw, options)
 
 
@@ -293,23 +276,16 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     if nested:
         rows_at = f"{options.rows_at}.{nested}" if options.rows_at else nested
         return raw.bad(f"column {nested} has lists; if they are the rows, add --rows {rows_at}")
-    folded_names = {folded_name(name) for name in names}
-    if {"symbol", "decimals"} <= folded_names and folded_names.isdisjoint({"from", "fromaddress", "sender"}):
-        return raw.bad(
-            "these look like tokens, not transfers; a list of tokens is a JSON file: "
-            '{"tokens": [{"chainId": 1, "address": "0x…", "name": "…", "symbol": "…", "decimals": 18}]}'
-        )
-    candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
-    titles = {layout.title for layout in candidates} | {preset.title for preset in presets_of(format)}
-    possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
-    lacking = [(layout.title, sorted(layout.needs - set(names))) for layout in possible]
-    lacking += [(preset.title, preset.lacking(names)) for preset in presets_of(format)]
+    presets = presets_of(format)
+    possible = [preset for preset in presets if first_spelt(names, preset.lacks) is None] or presets
+    lacking = [(preset.title, preset.lacking(names)) for preset in possible]
+    titles = ", ".join(sorted({preset.title for preset in presets}))
     nearest, lacked = min(lacking, key=lambda one: len(one[1]) or len(names))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
         by_names += " --chain CHAIN"
     return raw.bad(
-        f"unknown layout; map its columns, for example with {by_names} (and --set OURS=VALUE for constant values). "
-        f"Columns seen: {listed(names)}. Known layouts: {', '.join(sorted(titles))}. The nearest is {nearest}, which "
-        f"also needs {', '.join(lacked)}"
+        f"unknown layout; the nearest is {nearest}, which also needs {', '.join(lacked)}. Map its columns, for example "
+        f"with {by_names} (and --set OURS=VALUE for constant values). Columns seen: {listed(names)}. "
+        f"Known layouts: {titles}"
     )

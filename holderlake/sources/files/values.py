@@ -58,7 +58,6 @@ _ISO_SPACE: Final = re.compile(r"\s*(?:\+?UTC|GMT|Z)$", re.IGNORECASE)
 _FORMS: Final = "write unix seconds or 2026-11-20 12:00:00 (UTC)"
 _DAY: Final = 86_400
 _EXCEL_EPOCHS: Final = {"1900": datetime(1899, 12, 30, tzinfo=UTC), "1904": datetime(1904, 1, 1, tzinfo=UTC)}
-_OTHER_UNITS: Final = {"hours": 3600, "minutes": 60}
 
 
 def whole_number(value: object) -> int:
@@ -93,11 +92,7 @@ def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
     if decimals > MAX_DECIMALS:
         raise ValueError(f"{decimals} decimals are too many; use the token's decimals, from 0 to {MAX_DECIMALS}")
     plain = _bare(text)
-    match = _FRACTION.fullmatch(plain)
-    if match is None or not (match[2] or match[3]):
-        raise ValueError(f"{shown(text)} is not a number; write for example 12.5{_separator_hint(plain)}")
-    sign, integral, fraction, exponent = match.groups()
-    digits, places = (integral + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
+    sign, digits, places, exponent = _parts(plain, f"{shown(text)} is not a number; write for example 12.5")
     if places < 0 and digits and not (is_exact and _is_round(digits, exponent)):
         raise ValueError(f"{shown(text)} {_LOST_DIGITS}")
     if len(digits) in _FLOAT_DIGITS and decimals > places and "." in plain and not is_exact:
@@ -111,6 +106,18 @@ def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
     scaled = digits[: len(digits) - len(beyond)] if places > decimals else digits + "0" * (decimals - places)
     number = int(scaled[:_MAX_DIGITS] or "0") if len(scaled) <= _MAX_DIGITS else MAX_AMOUNT + 1
     return _in_range(-number if sign else number, text)
+
+
+def _parts(text: str, reason: str) -> tuple[str, str, int, str]:
+    """Return the sign of a number, its digits without leading zeros, how many of them are decimals, and its exponent.
+
+    Raises ``ValueError`` with the ``reason`` for other text.
+    """
+    match = _FRACTION.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
+        raise ValueError(f"{reason}{_separator_hint(text)}")
+    sign, integral, fraction, exponent = match.groups(default="")
+    return sign, (integral + fraction).lstrip("0"), len(fraction) - int(exponent or 0), exponent
 
 
 def _is_round(digits: str, exponent: str) -> bool:
@@ -157,11 +164,7 @@ def _written_out(text: str, value: object) -> int:
 
     Raises ``ValueError`` if it may have lost digits.
     """
-    match = _FRACTION.fullmatch(text)
-    if match is None or not (match[2] or match[3]):
-        raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}{_separator_hint(text)}")
-    sign, integral, fraction, exponent = match.groups()
-    digits, places = (integral + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
+    sign, digits, places, _ = _parts(text, f"{shown(value)} is not a whole number; {_REMEDY}")
     significant = len(digits.rstrip("0"))
     if not significant:
         return 0
@@ -334,13 +337,6 @@ def _likely_unit(number: Decimal) -> str:
         if FIRST_SECOND <= epoch.timestamp() + float(min(number, Decimal(10**7))) * _DAY < LAST_SECOND // 2:
             day = (epoch + timedelta(days=float(number))).strftime("%Y-%m-%d %H:%M:%S")
             return f"; it looks like a day number of a spreadsheet ({day}, counted from {name})"
-    if 2009 <= number < 2100:
-        return "; it looks like a year"
-    if FIRST_SECOND // _DAY <= number < LAST_SECOND // _DAY:
-        return "; it looks like days since 1970"
-    for name, seconds in _OTHER_UNITS.items():
-        if FIRST_SECOND // seconds <= number < LAST_SECOND // seconds:
-            return f"; it looks like {name} since 1970"
     return ", so it is perhaps a block number or the time in another unit" if number < FIRST_SECOND else ""
 
 

@@ -27,7 +27,7 @@ from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_ru
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 if TYPE_CHECKING:
-    from holderlake.sources.nodes.imports import DayReport
+    from holderlake.sources.rpc.run import NodeReport
 
 TRANSFERS: Final = "transfers"
 """Name of the asset, and of the job that materialises it."""
@@ -62,18 +62,18 @@ def transfers_asset(
 
         workspace = workspace_of(context, resource)
         partitions = keys_of_run(context)
-        reports: dict[str, DayReport] = {}
+        reports: dict[str, tuple[NodeReport, bool]] = {}
         with step_errors(context.op_execution_context):
             try:
                 for partition, (chain, day) in zip(partitions, days_of(partitions), strict=True):
                     reports[partition] = import_day(workspace.settings, chain, day)
             except Exception:
                 for partition, report in reports.items():
-                    context.log_event(AssetMaterialization(key, partition=partition, metadata=_metadata(report)))
+                    context.log_event(AssetMaterialization(key, partition=partition, metadata=_metadata(*report)))
                 raise
             workspace.warehouse.load(workspace.lake)
         for partition, report in reports.items():
-            context.add_asset_metadata(_metadata(report), partition_key=partition)
+            context.add_asset_metadata(_metadata(*report), partition_key=partition)
         return MaterializeResult()
 
     return transfers
@@ -86,9 +86,9 @@ def is_imported(instance: DagsterInstance, chain: str, day: datetime) -> bool:
     return any(event.metadata[_WHOLE_DAY].value for event in events if event)
 
 
-def _metadata(report: "DayReport") -> dict[str, Any]:
+def _metadata(report: "NodeReport", is_whole: bool) -> dict[str, Any]:
     return {
-        "dagster/row_count": report.rows,
+        "dagster/row_count": report.added,
         "blocks": report.blocks,
         "logs": report.logs,
         "rows taken back": report.removed,
@@ -96,5 +96,5 @@ def _metadata(report: "DayReport") -> dict[str, Any]:
         "seconds": round(report.seconds, 2),
         "first block": report.first_block,
         "last block": report.last_block,
-        _WHOLE_DAY: report.is_whole,
+        _WHOLE_DAY: is_whole,
     }

@@ -14,11 +14,11 @@ from holderlake.core.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.core.contract.chains.addresses import typed_token
 from holderlake.core.contract.times import to_unix
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.settings.sections.engine import NodeSettings
 from holderlake.sources.rpc.checkpoints import imported_chain
 from holderlake.sources.rpc.node import Node
 from holderlake.sources.rpc.portal import PortalNode
 from holderlake.sources.rpc.run import ReadOptions, Selection, chain_named
+from holderlake.sources.settings import NodeSettings, SourceSettings
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ async def connected(settings: Settings, urls: Sequence[str], import_options: Imp
     Raises ``SettingsError`` if no node or token is named, and ``RpcError`` if the nodes fail.
     """
     addresses = [SecretStr(url) for url in urls] or endpoints(settings, import_options.chain)
-    chain_settings = settings.node(import_options.chain or "")
+    chain_settings = settings.section(SourceSettings).node(import_options.chain or "")
     kind = PortalNode if import_options.is_portal else Node
     async with open_node(settings, addresses, chain_settings, import_options.chain, kind) as node:
         chain_name = import_options.chain
         if chain_name is None and import_options.imported is not None:
             chain_name = imported_chain(import_options.imported, await node.evm_id())
         chain = await chain_named(node, chain_name)
-        options = _read_options(settings.node(chain), import_options.confirmations)
+        options = _read_options(settings.section(SourceSettings).node(chain), import_options.confirmations)
         selection = _selection(settings, chain, import_options)
         if import_options.is_portal:
             _check_portal(chain, selection)
@@ -87,7 +87,7 @@ def endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
             "neither a node's address nor a chain is set; add the address of a node, or "
             "name with --chain a chain of the settings sources.rpc"
         )
-    node_urls = settings.node_endpoints(chain)
+    node_urls = settings.section(SourceSettings).node_endpoints(chain)
     if not node_urls:
         raise SettingsError(
             f"no node of chain {chain} is set; write its address, or set "
@@ -140,7 +140,7 @@ def _read_options(node_settings: NodeSettings, confirmations: int | None) -> Rea
 
 
 def _selection(settings: Settings, chain: str, import_options: ImportOptions) -> Selection:
-    node_settings = settings.node(chain)
+    node_settings = settings.section(SourceSettings).node(chain)
     if import_options.imported is not None and not import_options.tokens:
         return Selection(first_block=import_options.from_block or 0, last_block=import_options.to_block)
     token_addresses = [typed_token(chain, token) for token in list(import_options.tokens) or node_settings.tokens]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from holderlake.core.contract.times import to_unix
@@ -13,29 +13,13 @@ from holderlake.engine.store.store import Store
 from holderlake.sources.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.sources.rpc.errors import Diverged, Refused, WrongChain
 from holderlake.sources.rpc.node import first_block_from
-from holderlake.sources.rpc.run import ChainImport, NodeReport, Progress
+from holderlake.sources.rpc.run import ChainImport, NodeReport, OnProgress
+from holderlake.sources.settings import SourceSettings
 from holderlake.sources.store import open_own_store
 
 
-@dataclass(frozen=True)
-class DayReport:
-    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
-    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
-    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
-
-    first_block: int
-    last_block: int
-    is_whole: bool
-    blocks: int
-    logs: int
-    rows: int
-    removed: int
-    requests: int
-    seconds: float
-
-
 def import_from_nodes(
-    settings: Settings, urls: Sequence[str], import_options: ImportOptions, on_progress: Callable[[Progress], None]
+    settings: Settings, urls: Sequence[str], import_options: ImportOptions, on_progress: OnProgress
 ) -> NodeReport:
     """Import transfers from nodes into the user's own store.
 
@@ -46,30 +30,19 @@ def import_from_nodes(
         return asyncio.run(_import(settings, store, urls, import_options, on_progress))
 
 
-def import_day(settings: Settings, chain: str, day: str) -> DayReport:
+def import_day(settings: Settings, chain: str, day: str) -> tuple[NodeReport, bool]:
     """Import the blocks of the day ``day`` (YYYY-MM-DD, UTC) of a chain that are final, with the options of the
-    settings.
+    settings. Return the report, and True if the store now has all blocks of the day.
 
     Raises ``SettingsError`` for permanent failures, and ``RpcError`` for failures that a retry may solve.
     """
     with open_own_store(settings) as store:
         try:
-            report, is_whole = asyncio.run(_import_day(settings, store, chain, day))
+            return asyncio.run(_import_day(settings, store, chain, day))
         except (WrongChain, Diverged, Refused) as error:
             raise SettingsError(
                 f"chain {chain} was not imported: {error}; check the settings sources.rpc.{chain}"
             ) from error
-    return DayReport(
-        first_block=report.first_block,
-        last_block=report.last_block,
-        is_whole=is_whole,
-        blocks=report.blocks,
-        logs=report.logs,
-        rows=report.added,
-        removed=report.removed,
-        requests=report.requests,
-        seconds=report.seconds,
-    )
 
 
 async def newest_block(settings: Settings, chain: str) -> int:
@@ -77,7 +50,9 @@ async def newest_block(settings: Settings, chain: str) -> int:
 
     Raises ``SettingsError`` if no node is set, and ``RpcError`` if all nodes fail.
     """
-    async with open_node(settings, endpoints(settings, chain), settings.node(chain), chain) as node:
+    async with open_node(
+        settings, endpoints(settings, chain), settings.section(SourceSettings).node(chain), chain
+    ) as node:
         return await node.head()
 
 
@@ -86,7 +61,7 @@ async def _import(
     store: Store,
     urls: Sequence[str],
     import_options: ImportOptions,
-    on_progress: Callable[[Progress], None],
+    on_progress: OnProgress,
 ) -> NodeReport:
     async with connected(settings, urls, import_options) as to:
         return await ChainImport(store, to.node, to.chain, to.selection, to.options, on_progress).run()

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,24 +32,11 @@ CREATE TABLE IF NOT EXISTS covered (
     last INTEGER NOT NULL,
     PRIMARY KEY (chain, scope, first)
 );
-CREATE TABLE IF NOT EXISTS owed ( -- blocks that a repair removed and has yet to read again
-    chain TEXT NOT NULL,
-    scope TEXT NOT NULL,
-    first INTEGER NOT NULL,
-    last INTEGER NOT NULL
-);
 CREATE TABLE IF NOT EXISTS hashes (
     chain TEXT NOT NULL,
     number INTEGER NOT NULL,
     hash TEXT NOT NULL,
     PRIMARY KEY (chain, number)
-);
-CREATE TABLE IF NOT EXISTS ranges ( -- the most blocks that an endpoint answers at a time
-    chain TEXT NOT NULL,
-    host TEXT NOT NULL,
-    method TEXT NOT NULL,
-    blocks INTEGER NOT NULL,
-    PRIMARY KEY (chain, host, method)
 );
 CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was asked about
     chain TEXT NOT NULL,
@@ -176,30 +162,13 @@ class Checkpoints:
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, block))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (block, self._chain, block))
 
-    def owe_from(self, block: int) -> None:
-        """Delete the checkpoints of all blocks from ``block`` on, and note the blocks of each scope as owed."""
-        with self._database as database:
-            database.execute(
-                "INSERT INTO owed SELECT chain, scope, max(first, ?), last FROM covered WHERE chain = ? AND last >= ?",
-                (block, self._chain, block),
-            )
-            self.roll_back(block - 1)
-
-    def owed_blocks(self) -> dict[str, list[Interval]]:
-        """Return the blocks of each scope that a repair removed and has not read again."""
-        with self._database as database:
-            rows = database.execute("SELECT scope, first, last FROM owed WHERE chain = ?", (self._chain,)).fetchall()
-        return {
-            scope: merge_intervals(
-                (first_block, last_block) for row_scope, first_block, last_block in rows if row_scope == scope
-            )
-            for scope in sorted({scope for scope, _, _ in rows})
-        }
-
-    def forget_owed(self) -> None:
-        """Note that all owed blocks were read again."""
-        with self._database as database:
-            database.execute("DELETE FROM owed WHERE chain = ?", (self._chain,))
+    def covered_from(self, block: int) -> dict[Interval, set[str]]:
+        """Return the blocks from ``block`` on that were read, as intervals with their scopes."""
+        sql = "SELECT scope, max(first, ?), last FROM covered WHERE chain = ? AND last >= ?"
+        intervals: dict[Interval, set[str]] = {}
+        for scope, first_block, last_block in self._database.execute(sql, (block, self._chain, block)):
+            intervals.setdefault(Interval(first_block, last_block), set()).add(scope)
+        return intervals
 
     def thin_out(self, dense_from: int, ends: int) -> None:
         """Delete the hashes of blocks before ``dense_from``, except every ``ends``-th block and the last block of each
@@ -209,21 +178,6 @@ class Checkpoints:
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
                 " AND number NOT IN (SELECT last FROM covered WHERE chain = ?)",
                 (self._chain, dense_from, ends, self._chain),
-            )
-
-    def range_of(self, hosts: Iterable[str], method: str) -> int | None:
-        """Return the most blocks that all of these endpoints answer at a time; None if it is not known of any."""
-        sql = "SELECT host, blocks FROM ranges WHERE chain = ? AND method = ?"
-        with self._database as database:
-            blocks_by_host = dict(database.execute(sql, (self._chain, method)).fetchall())
-        return min((blocks_by_host[host] for host in hosts if host in blocks_by_host), default=None)
-
-    def keep_range(self, hosts: Iterable[str], method: str, blocks: int) -> None:
-        """Store the most blocks that each of these endpoints answers at a time."""
-        with self._database as database:
-            database.executemany(
-                "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?)",
-                [(self._chain, host, method, blocks) for host in hosts],
             )
 
     def not_asked(self, kind: str, addresses: Iterable[str]) -> list[str]:
@@ -243,8 +197,7 @@ class Checkpoints:
         """
         with self._database as database:
             database.executemany(
-                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
-                [(self._chain, address, kind) for address in addresses],
+                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)", [(self._chain, address, kind) for address in addresses]
             )
 
 
@@ -258,14 +211,6 @@ class Interval(NamedTuple):
     def size(self) -> int:
         """The number of blocks."""
         return self.last_block - self.first_block + 1
-
-
-class Segment(NamedTuple):
-    """Blocks from ``first_block`` to ``last_block``, both included, and the scopes that lack them (``checkpoints``)."""
-
-    first_block: int
-    last_block: int
-    scopes: tuple[str, ...]
 
 
 def merge_intervals(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
@@ -291,28 +236,13 @@ def gaps(covered: Iterable[tuple[int, int]], first_block: int, last_block: int) 
         yield Interval(first_block, last_block)
 
 
-def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first_block: int, last_block: int) -> list[Segment]:
-    """Return the blocks from ``first_block`` to ``last_block`` (both included) that one or more scopes lack, as
-    ascending segments.
-
-    ``covered`` has for each scope the intervals that were read. All blocks of a segment are missing in the same scopes.
-    """
-    missing = {scope: list(gaps(intervals, first_block, last_block)) for scope, intervals in covered.items()}
-    edges = sorted(
-        {
-            edge
-            for scope_gaps in missing.values()
-            for gap in scope_gaps
-            for edge in (gap.first_block, gap.last_block + 1)
-        }
-    )
-    result: list[Segment] = []
-    for begin, end in pairwise(edges):
-        scopes = tuple(
-            scope
-            for scope, scope_gaps in missing.items()
-            if any(gap.first_block <= begin <= gap.last_block for gap in scope_gaps)
-        )
-        if scopes:
-            result.append(Segment(begin, end - 1, scopes))
-    return result
+def missing_blocks(
+    covered: Mapping[str, Iterable[tuple[int, int]]], first_block: int, last_block: int
+) -> dict[Interval, list[str]]:
+    """Return the blocks from ``first_block`` to ``last_block`` (both included) that scopes lack, as ascending intervals
+    with the scopes that lack exactly these. ``covered`` has for each scope the intervals that were read."""
+    missing: dict[Interval, list[str]] = {}
+    for scope, intervals in covered.items():
+        for gap in gaps(intervals, first_block, last_block):
+            missing.setdefault(gap, []).append(scope)
+    return dict(sorted(missing.items()))

@@ -69,13 +69,7 @@ class Endpoint:
     """
 
     def __init__(
-        self,
-        url: SecretStr,
-        *,
-        timeout: float,
-        batch: int,
-        connections: int,
-        answer_bytes: int = RESPONSE_BYTES,
+        self, url: SecretStr, *, timeout: float, batch: int, connections: int, answer_bytes: int = RESPONSE_BYTES
     ) -> None:
         address = _checked(url)
         self.host = address.host if address.port is None else f"{address.host}:{address.port}"

@@ -1,17 +1,5 @@
-"""Errors of nodes, and the meaning of JSON-RPC errors.
-
-RpcError             any error of a node; it names the endpoint's host, never its address, which may hold a key
-
-- Unavailable        no complete answer: a retry may help
-- InvalidAnswer      an answer that contradicts itself or the request: another endpoint may help
-- TooLarge           more than the endpoint returns at a time: the request must be split
-- BatchTooLong       more calls than the endpoint accepts in one request: fewer calls may help
-- Refused            an error that a retry would not change
-- NotKept            the endpoint does not keep the block, or its state: another endpoint may
-- WrongChain         the endpoint has another chain id
-- ChainMoved         blocks that were read are no longer in the chain
-- Diverged           no imported block is in the chain
-"""
+"""Errors of nodes, and the meaning of JSON-RPC errors. They name the endpoint's host, never its address, which may hold
+a key."""
 
 from __future__ import annotations
 
@@ -19,6 +7,7 @@ import re
 from typing import Final
 
 from holderlake.engine.errors import EngineError
+from holderlake.sources.formats import FORMATS_TABLE
 
 
 class RpcError(EngineError):
@@ -28,7 +17,7 @@ class RpcError(EngineError):
 
 
 class Unavailable(RpcError):
-    """The endpoint gave no complete answer.
+    """The endpoint gave no complete answer: a retry may help.
 
     ``retry_after`` is the number of seconds to wait, None if the endpoint does not say it.
     """
@@ -39,7 +28,7 @@ class Unavailable(RpcError):
 
 
 class InvalidAnswer(RpcError):
-    """The answer is wrong, for example it has events of other blocks, lacks blocks, or is not JSON."""
+    """The answer is wrong, for example it has events of other blocks, or is not JSON: another endpoint may help."""
 
 
 class Contradiction(InvalidAnswer):
@@ -47,7 +36,7 @@ class Contradiction(InvalidAnswer):
 
 
 class TooLarge(RpcError):
-    """The call exceeds a limit of the endpoint for one answer: on blocks, results, bytes or time."""
+    """The call exceeds a limit of the endpoint for one answer: on blocks, results, bytes or time. It must be split."""
 
 
 class BatchTooLong(RpcError):
@@ -55,7 +44,7 @@ class BatchTooLong(RpcError):
 
 
 class Refused(RpcError):
-    """The endpoint refuses the call. ``number`` is the error code of JSON-RPC."""
+    """The endpoint refuses the call, and a retry would not change that. ``number`` is the error code of JSON-RPC."""
 
     def __init__(self, message: str, number: int = 0) -> None:
         super().__init__(message)
@@ -63,7 +52,7 @@ class Refused(RpcError):
 
 
 class NotKept(Refused):
-    """The endpoint has pruned the block or its state."""
+    """The endpoint has pruned the block or its state: another one may have it."""
 
 
 class WrongChain(RpcError):
@@ -79,44 +68,12 @@ class Diverged(RpcError):
 
 
 _NO_METHOD: Final = -32601
-_NO_METHOD_WORDS: Final = re.compile(
-    r"(method|namespace)\b.*\b(not (found|supported|available|exist|enabled|allowed)|does not exist|disabled)"
-    r"|unsupported method|unknown method|not implemented",
-    re.IGNORECASE,
+_NO_METHOD_WORDS, _RATE, _SIZE, _ANY_LIMIT, _PASSING, _NOT_KEPT = (
+    re.compile("|".join(FORMATS_TABLE["node_errors"][kind]), re.IGNORECASE)
+    for kind in ("no_method", "rate", "size", "any_limit", "passing", "not_kept")
 )
-_RATE: Final = re.compile(
-    r"rate.?limit|too many requests|requests? per (second|minute)|per second|throughput|capacity|quota|credits"
-    r"|daily|monthly|compute units|throttl|busy|overload|try again later|retry later",
-    re.IGNORECASE,
-)
-_SIZE: Final = re.compile(
-    r"block range|range (is )?(too|limit|exceed)|\brange\b.*\b(large|wide|limit|max|exceed|less|greater|up to)"
-    r"|too many (results|blocks|logs|topics)|too (large|wide|big|long)|more than \d+ (results|logs|blocks)"
-    r"|exceeds?\b.*\b(limit|max|range|size|results|blocks|logs)|limit(ed)? .*\b(range|blocks|results|logs)"
-    r"|max(imum)?\b.*\b(range|blocks|results|logs)|response size|query (time|returned)|time.?d? ?out|timeout"
-    r"|took too long|deadline exceeded|reduce the|smaller|narrow",
-    re.IGNORECASE,
-)
-_ANY_LIMIT: Final = re.compile(
-    r"rang|blocks?\b|results?|logs?\b|events?\b|records?|rows|items|size|bytes|large|\bbig|long|wide|span|distance"
-    r"|difference|window|tim(e|ing)|deadline|limit|max|exceed|too (many|much)|more than|over \d|above|beyond|at most"
-    r"|up to|less than|fewer|narrow|reduc|split|pagina|tier\b|\bplan\b|upgrade|batch|cap(ped|s)?\b|allowed",
-    re.IGNORECASE,
-)
-"""Words of errors about a limit of any kind. They decide only for calls that can be split into smaller ranges."""
 _LIMIT_CODES: Final = frozenset({-32005, -32016, -32062, -32614, -32701, 413})
 """Error codes with which providers report that a call exceeds a limit."""
-_PASSING: Final = re.compile(
-    r"internal error|header not found|unknown block|not (yet )?(available|synced)|unavailable|syncing"
-    r"|connection|bad gateway|no (healthy )?(upstream|backend)",
-    re.IGNORECASE,
-)
-_NOT_KEPT: Final = re.compile(
-    r"\bpruned?\b|\bpruning\b|\barchiv(e|al)\b|missing trie|\bstate\b.*\b(not available|unavailable|missing|not found)"
-    r"|(historical|old|missing) state|distance to target block|(no|without) state\b",
-    re.IGNORECASE,
-)
-"""Words of endpoints that do not keep old blocks or their state. Smaller ranges do not help, another endpoint may."""
 _REVERTED: Final = re.compile(r"revert", re.IGNORECASE)
 """Word of errors whose text may come from a contract."""
 _TOO_MANY: Final = 429

@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.chains.keccak import keccak256
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.rpc.errors import InvalidAnswer
-from holderlake.sources.rpc.messages import Log, number
+from holderlake.sources.rpc.messages import Header, Log, number
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Topic of ``Transfer(address,address,uint256)`` of ERC-20 and ERC-721."""
@@ -75,7 +77,7 @@ def add_transfers(
     minted = _minted(logs) if wrapped else Counter()
     try:
         for log in logs:
-            moves = moves_of(log)
+            moves = moves_of(log.topics, log.data)
             if moves is None and wrapped and log.address.lower() in wrapped:
                 moves = _of_wrapping(log, minted)
             if moves is None:
@@ -95,7 +97,7 @@ def _minted(logs: Iterable[Log]) -> Counter[tuple[str, str, str, int]]:
     """Return the number of mints and burns by Transfer events, by token, transaction, holder and change."""
     counts: Counter[tuple[str, str, str, int]] = Counter()
     for log in logs:
-        for standard, sender, receiver, value, _ in moves_of(log) or ():
+        for standard, sender, receiver, value, _ in moves_of(log.topics, log.data) or ():
             if standard == "erc20" and ZERO_ADDRESS in (sender, receiver):
                 holder, change = (receiver, int(value)) if sender == ZERO_ADDRESS else (sender, -int(value))
                 counts[log.address.lower(), log.transaction_hash, holder, change] += 1
@@ -116,9 +118,12 @@ def _of_wrapping(log: Log, minted: Counter[tuple[str, str, str, int]]) -> list[M
     return [("erc20", *parties, str(abs(change)), None)]
 
 
-def moves_of(log: Log) -> list[Move] | None:
-    """Return the transfers of an event, or None if it is not a transfer event."""
-    topics, data = log.topics, log.data[2:]
+def moves_of(topics: Sequence[str], data: str) -> list[Move] | None:
+    """Return the transfers of an event, or None if it is not a transfer event.
+
+    ``topics`` and ``data`` are in hexadecimal with 0x.
+    """
+    data = data[2:]
     if not topics or len(data) % _WORD_DIGITS or data.strip(_DIGITS):
         return None
     if topics[0] == TRANSFER:
@@ -134,18 +139,18 @@ def moves_of(log: Log) -> list[Move] | None:
     return [("erc1155", sender, receiver, str(value), str(item)) for item, value in items.items()]
 
 
-def is_partly_indexed(log: Log) -> bool:
+def is_partly_indexed(topics: Sequence[str], data: str) -> bool:
     """Return whether a Transfer event has one address in a topic and one in its data.
 
     Such an event does not show which of the two is the sender. Its value is in its data, or in another topic.
     """
-    if not log.topics or log.topics[0] != TRANSFER:
+    if not topics or topics[0] != TRANSFER:
         return False
-    words = log.data[2:]
-    if len(log.topics) == 3:
-        return _has_value_in_topic(log.topics, words)
-    is_partly = len(log.topics) == 2 and len(words) == 2 * _WORD_DIGITS
-    return is_partly and _address(log.topics[1]) is not None and _address(f"0x{words[:_WORD_DIGITS]}") is not None
+    words = data[2:]
+    if len(topics) == 3:
+        return _has_value_in_topic(topics, words)
+    is_partly = len(topics) == 2 and len(words) == 2 * _WORD_DIGITS
+    return is_partly and _address(topics[1]) is not None and _address(f"0x{words[:_WORD_DIGITS]}") is not None
 
 
 def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
@@ -158,6 +163,19 @@ def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
     return is_address and any(
         topic.startswith(_AMOUNT) and not topic.startswith("0x" + "0" * 60) for topic in topics[1:]
     )
+
+
+@lru_cache(maxsize=1)
+def _transfer_bits() -> int:
+    """Return the three bits that the topic of Transfer events sets in a block's bloom filter."""
+    (digest,) = keccak256(np.frombuffer(bytes.fromhex(TRANSFER[2:]), np.uint8).reshape(1, -1)).tolist()
+    return sum({1 << ((digest[at] << 8 | digest[at + 1]) & 2047) for at in (0, 2, 4)})
+
+
+def may_have_transfers(header: Header) -> bool:
+    """Return whether a block's bloom filter has the topic of Transfer events. Few blocks without any have it by chance,
+    because those have few events."""
+    return int(header.logs_bloom, 16) & _transfer_bits() == _transfer_bits()
 
 
 def wrapping(log: Log) -> tuple[str, int] | None:
@@ -174,7 +192,7 @@ def wrapping(log: Log) -> tuple[str, int] | None:
     return None if holder is None else (holder, int(data, 16) * (1 if log.topics[0] == DEPOSIT else -1))
 
 
-def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
+def _of_transfer(topics: Sequence[str], data: str) -> list[Move] | None:
     if len(topics) == 1 and len(data) == 3 * _WORD_DIGITS:
         words = [f"0x{data[at : at + _WORD_DIGITS]}" for at in (0, _WORD_DIGITS)]
         topics, data = [topics[0], *words], data[2 * _WORD_DIGITS :]
@@ -246,12 +264,7 @@ class Rows:
     this name in ``TRANSFERS``."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
-        self._constant = {
-            "chain": chain,
-            "time_kind": "exact",
-            "log_index_kind": log_index_kind,
-            "source": source,
-        }
+        self._constant = {"chain": chain, "time_kind": "exact", "log_index_kind": log_index_kind, "source": source}
         self._rows: list[Row] = []
         self.add = self._rows.append
         """Add one transfer."""

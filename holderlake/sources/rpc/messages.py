@@ -46,12 +46,13 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Header(msgspec.Struct, rename="camel", gc=False):
-    """A block without its transactions."""
+    """A block without its transactions. ``logs_bloom`` shows which topics its events may have; a portal lacks it."""
 
     number: str
     hash: str
     parent_hash: str
     timestamp: str
+    logs_bloom: str = "0x0"
 
 
 class Transaction(msgspec.Struct, rename="camel", gc=False):
@@ -64,7 +65,7 @@ class Transaction(msgspec.Struct, rename="camel", gc=False):
     transaction_index: str
 
 
-class Block(Header, rename="camel", gc=False):
+class Block(Header, rename="camel", gc=False, kw_only=True):
     """A block with its transactions."""
 
     transactions: list[Transaction]
@@ -109,35 +110,6 @@ class TracedTransaction(msgspec.Struct, rename="camel", gc=False):
     tx_hash: str | None = None
 
 
-class TraceAction(msgspec.Struct, rename="camel", gc=False):
-    """Action of a trace of ``trace_block``: a call, a creation or a self-destruction."""
-
-    from_: str | None = msgspec.field(name="from", default=None)
-    to: str | None = None
-    value: str | None = None
-    call_type: str | None = None
-    address: str | None = None
-    refund_address: str | None = None
-    balance: str | None = None
-
-
-class TraceResult(msgspec.Struct, rename="camel", gc=False):
-    """Result of a trace. ``address`` is that of the created contract, None if no contract was created."""
-
-    address: str | None = None
-
-
-class Trace(msgspec.Struct, rename="camel", gc=False):
-    """One trace of ``trace_block``, for example of a call. A caller comes before its inner calls."""
-
-    type: str
-    action: TraceAction
-    trace_address: list[int]
-    transaction_hash: str | None = None
-    error: str | None = None
-    result: TraceResult | None = None
-
-
 @lru_cache(maxsize=1 << 16)
 def number(text: str) -> int:
     """Return a hexadecimal number as an integer. Results are cached. Raises ``ValueError`` for other text."""
@@ -156,29 +128,15 @@ def block_number() -> Call:
     return Call("eth_blockNumber")
 
 
-def header(block: int) -> Call:
-    """Return the call for a block without its transactions. Its result is None if the node has no such block."""
-    return Call("eth_getBlockByNumber", [hex(block), False], Header | None)
+def block(block: int, kind: type[Header | TransactionHashes] = Header) -> Call:
+    """Return the call for a block of a kind; ``Block`` has its transactions. Its result is None if the node has no such
+    block."""
+    return Call("eth_getBlockByNumber", [hex(block), kind is Block], kind | None)
 
 
-def block(block: int) -> Call:
-    """Return the call for a block with its transactions."""
-    return Call("eth_getBlockByNumber", [hex(block), True], Block | None)
-
-
-def block_receipts(block: int) -> Call:
-    """Return the call for all receipts of a block."""
-    return Call("eth_getBlockReceipts", [hex(block)], list[Receipt] | None)
-
-
-def block_events(block: int) -> Call:
-    """Return the call for the events in all receipts of a block."""
-    return Call("eth_getBlockReceipts", [hex(block)], list[ReceiptEvents] | None)
-
-
-def transaction_hashes(block: int) -> Call:
-    """Return the call for a block with the hashes of its transactions."""
-    return Call("eth_getBlockByNumber", [hex(block), False], TransactionHashes | None)
+def block_receipts(block: int, kind: type[Receipt | ReceiptEvents] = Receipt) -> Call:
+    """Return the call for all receipts of a block, or for the events in them."""
+    return Call("eth_getBlockReceipts", [hex(block)], list[kind] | None)  # type: ignore[valid-type]  # a type at run time
 
 
 def transaction_events(transaction: str) -> Call:
@@ -208,12 +166,6 @@ def call_frames(block: int) -> Call:
     return Call("debug_traceBlockByNumber", [hex(block), tracer], list[TracedTransaction])
 
 
-def traces(block: int) -> Call:
-    """Return the call for the inner calls of a block's transactions, in the format of Erigon, Nethermind, Reth and
-    anvil."""
-    return Call("trace_block", [hex(block)], list[Trace] | None)
-
-
 def eth_call(to: str, data: str, at: int | None = None) -> Call:
     """Return the call that executes a contract's function at block ``at``, by default the newest one. Its result is
     None if the function fails.
@@ -223,11 +175,8 @@ def eth_call(to: str, data: str, at: int | None = None) -> Call:
     return Call("eth_call", [{"to": to, "data": data}, "latest" if at is None else hex(at)], str, may_fail=True)
 
 
-def code_at(address: str, block: int) -> Call:
-    """Return the call for the code at an address after a block. Its result is ``0x`` for an address without code."""
-    return Call("eth_getCode", [address, hex(block)], str, may_fail=True)
-
-
-def code(address: str) -> Call:
-    """Return the call for the code at an address. Its result is ``0x`` for an address without code."""
-    return Call("eth_getCode", [address, "latest"], str)
+def code(address: str, at: int | None = None) -> Call:
+    """Return the call for the code at an address after block ``at``, by default the newest one. Its result is ``0x``
+    for an address without code, and None if the node does not keep the state of the block."""
+    place = "latest" if at is None else hex(at)
+    return Call("eth_getCode", [address, place], str, may_fail=at is not None)

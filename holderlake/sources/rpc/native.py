@@ -14,7 +14,7 @@ from holderlake.core.contract.chains import NATIVE
 from holderlake.engine.records import NATIVE_LOG_INDEX
 from holderlake.sources.rpc.errors import InvalidAnswer
 from holderlake.sources.rpc.events import Rows
-from holderlake.sources.rpc.messages import Block, CallFrame, Receipt, Trace, TracedTransaction, number
+from holderlake.sources.rpc.messages import Block, CallFrame, Receipt, TracedTransaction, number
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})
@@ -88,32 +88,6 @@ def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[st
     return amounts
 
 
-def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
-    """Return the amounts that a block's transactions and their inner calls moved, from the results of ``trace_block``.
-
-    The amounts are by transaction hash. Rewards are left out.
-    """
-    amounts: dict[str, list[Moved]] = {transaction.hash.lower(): [] for transaction in block.transactions}
-    places: dict[str, int] = {}
-    reverted: dict[str, list[list[int]]] = {}
-    for trace in traces:
-        tx_hash = (trace.transaction_hash or "").lower()
-        if not tx_hash:
-            continue
-        if tx_hash not in amounts:
-            raise _other_transactions(block)
-        place = places[tx_hash] = places.get(tx_hash, -1) + 1
-        if trace.error is not None:
-            reverted.setdefault(tx_hash, []).append(trace.trace_address)
-        is_reverted = any(trace.trace_address[: len(caller)] == caller for caller in reverted.get(tx_hash, ()))
-        amount = None if is_reverted else _amount_of(place, trace)
-        if amount is not None:
-            amounts[tx_hash].append(amount)
-    if len(places) != len(amounts):
-        raise _other_transactions(block)
-    return amounts
-
-
 def _other_transactions(block: Block) -> InvalidAnswer:
     return InvalidAnswer(
         f"the node sent receipts or traces of other transactions than those of block {number(block.number)}; "
@@ -134,18 +108,3 @@ def _frames(frame: CallFrame) -> Iterator[tuple[CallFrame, bool]]:
         reverted = reverted or current.error is not None
         yield current, reverted
         stack += [(inner, reverted) for inner in reversed(current.calls)]
-
-
-def _amount_of(place: int, trace: Trace) -> Moved | None:
-    action, created_address = trace.action, trace.result.address if trace.result else None
-    if trace.type == "suicide":
-        sender, receiver, value = action.address, action.refund_address, action.balance
-    elif trace.type == "create":
-        sender, receiver, value = action.from_, created_address, action.value
-    elif trace.type == "call" and action.call_type == "call":
-        sender, receiver, value = action.from_, action.to, action.value
-    else:
-        return None
-    if not sender or not receiver or not value or not number(value):
-        return None
-    return Moved(place, sender.lower(), receiver.lower(), number(value))

@@ -7,12 +7,12 @@ exist, and the hashes of events, headers and parents must agree.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import gc
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -37,11 +37,12 @@ from holderlake.sources.rpc.events import (
     Rows,
     add_transfers,
     is_partly_indexed,
+    may_have_transfers,
     moves_of,
     wrapping,
 )
 from holderlake.sources.rpc.messages import Block, Call, Header, Log, number
-from holderlake.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from holderlake.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts
 from holderlake.sources.rpc.node import Node, checked_header
 
 SOURCE: Final = "rpc"
@@ -53,63 +54,42 @@ _PROBES: Final = 3
 """Number of events of a token whose balances are compared to decide whether its Deposit events mint."""
 
 T = TypeVar("T")
-_FREEZING: Final = threading.Lock()
-"""Held by the outermost block of ``frozen_objects``."""
 SPARSE: Final = 10_000
 """Each block whose number is a multiple of it keeps its hash: a deep reorganisation is found by these."""
 _TRY_AFTER: Final = 32
-"""Number of consecutive successes after which a request has more blocks than the smallest one that failed.
-
-The failed request may have been too large only because its blocks have many events. Each such attempt that fails
-doubles the number for the next one.
-"""
-_PRECISION: Final = 8
-"""The bisection ends if the smallest number of blocks that failed is at most 1/8 above the largest that worked."""
+"""Number of consecutive successes after which a request has more blocks again. Each attempt that fails doubles it."""
 
 
 class Width:
-    """The number of blocks in the next request, from 1 to ``limit``.
+    """The number of blocks in the next request (``value``), from 1 to ``limit``.
 
-    It begins with ``start``, or with ``earlier_width``, the largest number of blocks that the endpoint answered
-    earlier. ``works`` is the largest number of blocks that the endpoint answered, 0 if it answered none.
+    It doubles with each success. A request that is too large halves it, and it doubles only after many successes from
+    then on: a request may be too large only because its blocks have many events. ``works``: a request had success.
     """
 
-    def __init__(self, start: int, limit: int, earlier_width: int | None = None) -> None:
-        self._limit = limit
-        self._fails = earlier_width + 1 if earlier_width and earlier_width < limit else None
-        self._successes = 0
-        self._patience = _TRY_AFTER
-        self.works = min(earlier_width or 0, limit)
-        self.value = min(earlier_width or start, limit)
+    def __init__(self, start: int, limit: int) -> None:
+        self._limit, self._patience, self._successes, self._trial = limit, 0, 0, limit + 1
+        self.works = False
+        self.value = min(start, limit)
 
     @property
     def is_limited(self) -> bool:
         """True if a request was too large."""
-        return self._fails is not None
+        return self._patience > 0
 
     def shrink(self, failed: int) -> None:
         """Reduce the number of blocks after a request for ``failed`` blocks that was too large."""
-        if self._fails is not None and failed >= self._fails and self._successes >= self._patience:
-            self._patience *= 2
-        self._fails = failed if self._fails is None else min(self._fails, failed)
-        self.works = self.works if self.works < self._fails else self._fails // 2
-        self._successes = 0
-        self.value = self._between() if self.works else max(1, min(self.value, self._fails // 2))
+        self._patience = 2 * self._patience if failed >= self._trial else max(self._patience, _TRY_AFTER)
+        self._successes, self._trial = 0, self._limit + 1
+        self.value = max(1, min(self.value, failed // 2))
 
     def grow(self, blocks: int) -> None:
-        """Increase the number of blocks after a successful request for ``blocks`` blocks."""
-        self.works = max(self.works, blocks)
-        if self._fails is not None and self.works >= self._fails:
-            self._fails, self._patience = None, _TRY_AFTER
+        """Increase the number of blocks, if due, after a successful request for ``blocks`` blocks."""
+        self.works = True
         self._successes += 1
-        if self._fails is None or self._successes % self._patience == 0:
-            self.value = min(self._limit, max(self.value, 2 * self.works))
-        else:
-            self.value = self._between()
-
-    def _between(self) -> int:
-        fails = self._fails or self._limit + 1
-        return (self.works + fails) // 2 if fails - self.works > max(1, self.works // _PRECISION) else self.works
+        if self._successes >= self._patience:
+            self._successes, self.value = 0, min(self._limit, max(self.value, 2 * blocks))
+            self._trial = self.value if self._patience else self._limit + 1
 
 
 @dataclass(frozen=True)
@@ -118,7 +98,9 @@ class Piece:
 
     ``parent`` is the hash of the block before ``first_block``. ``hashes`` has hashes by block number. ``logs`` is the
     number of events or transactions that were read, ``passed_over`` the number of events that are not transfers.
-    ``partly_indexed`` has the number of Transfer events with one indexed address by token.
+    ``partly_indexed`` has the number of Transfer events with one indexed address by token. ``silent`` is
+    the number of examined blocks without transfers that have events by their headers, ``hidden`` those that have
+    transfers by them.
     """
 
     first_block: int
@@ -129,6 +111,8 @@ class Piece:
     logs: int = 0
     passed_over: int = 0
     partly_indexed: Counter[str] = field(default_factory=Counter)
+    silent: int = 0
+    hidden: int = 0
 
 
 class Reader(ABC):
@@ -210,7 +194,7 @@ class EventReader(Reader):
             {first_block, last_block, *recent, *range(first_block + -first_block % SPARSE, last_block + 1, SPARSE)}
         )
         calls = [messages.logs(first_block, last_block, group, self._topics) for group in self._groups]
-        calls += [messages.header(block) for block in header_blocks]
+        calls += [messages.block(block) for block in header_blocks]
         logs, headers = await self._node.ask(
             calls, lambda answers: self._checked(first_block, last_block, header_blocks, answers)
         )
@@ -222,17 +206,18 @@ class EventReader(Reader):
         times = {block: number(header.timestamp) for block, header in headers.items()}
         passed_over = add_transfers(rows, logs, times, wrapped)
         hashes = {block: headers[block].hash for block in header_blocks}
-        partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log))
-        return Piece(
-            first_block,
-            last_block,
-            headers[first_block].parent_hash,
-            rows.table(),
-            hashes,
-            len(logs),
-            passed_over,
-            partly,
-        )
+        partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log.topics, log.data))
+        with_logs = {log.block_number for log in logs}
+        # the filter of a block with other tokens' events says too little of one token
+        silent = [
+            header
+            for header in headers.values()
+            if self._tokens is None and header.number not in with_logs and int(header.logs_bloom, 16)
+        ]
+        hidden = sum(map(may_have_transfers, silent))
+        parent = headers[first_block].parent_hash
+        counts = (len(logs), passed_over, partly, len(silent), hidden)
+        return Piece(first_block, last_block, parent, rows.table(), hashes, *counts)
 
     async def _wrapped_among(self, logs: Sequence[Log]) -> set[str]:
         """Return the tokens among the events whose Deposit and Withdrawal events mint and burn."""
@@ -273,26 +258,19 @@ class EventReader(Reader):
 
     def _check(self, logs: Sequence[Log], first_block: int, last_block: int) -> None:
         """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
-        for block in map(_number, {log.block_number for log in logs}):
-            if not first_block <= block <= last_block:
-                raise InvalidAnswer(
-                    f"the answer for blocks {first_block} to {last_block} has an event of block {block}; "
-                    "use another endpoint"
-                )
-        if any(log.removed for log in logs):
-            raise InvalidAnswer(
-                f"the answer for blocks {first_block} to {last_block} has an event that a reorganisation removed; "
-                "use another endpoint"
-            )
-        if not {log.topics[0] if log.topics else "" for log in logs} <= set(self._topics):
-            raise InvalidAnswer(
-                f"the answer for blocks {first_block} to {last_block} has an event of a kind that was not requested; "
-                "use another endpoint"
-            )
+        blocks = set(map(_number, {log.block_number for log in logs}))
+        strange = min((block for block in blocks if not first_block <= block <= last_block), default=None)
+        kinds = {log.topics[0] if log.topics else "" for log in logs}
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
-        if strangers:
+        faults = {
+            f"of block {strange}": strange is not None,
+            "that a reorganisation removed": any(log.removed for log in logs),
+            "of a kind that was not requested": not kinds <= set(self._topics),
+            f"of token {min(strangers, default='')[:64]}, which was not requested": bool(strangers),
+        }
+        for fault in (words for words, is_found in faults.items() if is_found):
             raise InvalidAnswer(
-                f"the answer has an event of token {min(strangers)[:64]}, which was not requested; use another endpoint"
+                f"the answer for blocks {first_block} to {last_block} has an event {fault}; use another endpoint"
             )
 
 
@@ -315,7 +293,9 @@ async def is_minting(node: Node, event: Log, logs: Sequence[Log]) -> bool | None
         balance_before, balance_after = (int(answer or "", 16) for answer in await node.ask(calls, list))
     except (Refused, Unavailable, InvalidAnswer, TooLarge, ValueError):
         of_transaction = [log for log in of_block if log.transaction_hash == event.transaction_hash]
-        moves = [move for log in of_transaction if log.topics[0] == TRANSFER for move in moves_of(log) or ()]
+        moves = [
+            move for log in of_transaction if log.topics[0] == TRANSFER for move in moves_of(log.topics, log.data) or ()
+        ]
         return not any(token in move[1:3] and int(move[3]) == abs(change) for move in moves)
     return balance_after - balance_before != without
 
@@ -343,7 +323,9 @@ class ValueReader(Reader):
         if begin > last_block:
             return Piece(first_block, last_block, "", TRANSFERS.empty_table())
         calls = [
-            call for block in range(begin, last_block + 1) for call in (messages.block(block), self._tracer.call(block))
+            call
+            for block in range(begin, last_block + 1)
+            for call in (messages.block(block, Block), self._tracer.call(block))
         ]
         calls = [replace(call, is_divisible=last_block > begin) for call in calls]
         piece = await self._node.ask(calls, lambda answers: self._checked(begin, last_block, answers))
@@ -385,22 +367,17 @@ class Tracer:
 
 
 RECEIPTS: Final = Tracer("receipts", "native", messages.block_receipts, of_receipts)
-TRACERS: Final = (
-    Tracer("trace_block", "internal", messages.traces, of_traces),
-    Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames),
-)
+TRACES: Final = Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames)
 
 
 async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
-    """Return the tracer with the most details that works for all of ``blocks``. Many nodes have no traces, or not for
-    old blocks."""
-    for tracer in TRACERS:
-        try:
-            if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
-                return tracer
-        except (Refused, Unavailable, InvalidAnswer):
-            continue
-    return RECEIPTS
+    """Return the traces of calls if the node has them for all of ``blocks``, else the receipts. Many nodes have no
+    traces, or not for old blocks."""
+    try:
+        answers = await node.ask([TRACES.call(max(1, block)) for block in blocks], list)
+    except (Refused, Unavailable, InvalidAnswer):
+        return RECEIPTS
+    return RECEIPTS if None in answers else TRACES
 
 
 async def in_order(reader: Reader, first_block: int, last_block: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
@@ -409,36 +386,25 @@ async def in_order(reader: Reader, first_block: int, last_block: int, concurrenc
     Up to ``concurrency`` ranges of blocks are read at the same time. Raises ``RpcError``.
     """
     under_way: deque[asyncio.Task[list[Piece]]] = deque()
-    with frozen_objects():
-        try:
-            while first_block <= last_block or under_way:
-                while first_block <= last_block and len(under_way) < concurrency:
-                    end = min(first_block + reader.width.value - 1, last_block)
-                    under_way.append(asyncio.create_task(reader.read(first_block, end)))
-                    first_block = end + 1
-                yield await under_way.popleft()
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
-
-
-@contextmanager
-def frozen_objects() -> Iterator[None]:
-    """Exclude the objects that exist now from garbage collection: its scans take a quarter of the CPU of an import.
-
-    Within another such block it does nothing. Python never collects what is frozen and released again and again, so a
-    process that imports without end has one block around all imports.
-    """
-    if not _FREEZING.acquire(blocking=False):
-        yield
-        return
-    gc.freeze()
+    _freeze_objects()
     try:
-        yield
+        while first_block <= last_block or under_way:
+            while first_block <= last_block and len(under_way) < concurrency:
+                end = min(first_block + reader.width.value - 1, last_block)
+                under_way.append(asyncio.create_task(reader.read(first_block, end)))
+                first_block = end + 1
+            yield await under_way.popleft()
     finally:
-        gc.unfreeze()
-        _FREEZING.release()
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+@functools.cache
+def _freeze_objects() -> None:
+    """Exclude the objects that exist now from garbage collection: its scans take a quarter of the CPU of an import."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # the last collection of the process takes them, too
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -26,7 +26,7 @@ from holderlake.engine.store.store import Store
 from holderlake.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.sources.rpc.balances import BalancesRead, read_balances
 from holderlake.sources.rpc.causes import FAILURES, Contract
-from holderlake.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Segment, segments
+from holderlake.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Interval, missing_blocks
 from holderlake.sources.rpc.errors import ChainMoved, Diverged, WrongChain
 from holderlake.sources.rpc.messages import Call, code, eth_call
 from holderlake.sources.rpc.node import Node
@@ -52,6 +52,9 @@ _FLUSH_SECONDS: Final = 20.0
 _TOKENS_A_QUERY: Final = 200
 _ROWS_OF_TOKEN: Final = 50_000
 """Number of rows of a token that decide whether its values are numbers of items."""
+_FEWEST_HIDDEN: Final = 3
+_PART_HIDDEN: Final = 10
+"""One in this number of blocks without transfers must have some by its header; by chance one in thousands has."""
 _FIRST_ROWS: Final = """
 FROM read_parquet($files)
 QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log_index) <= $rows
@@ -164,17 +167,8 @@ class NodeReport:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Progress of an import. ``blocks_done`` of ``blocks_wished`` blocks were read.
-
-    ``logs`` is the number of events or transactions that were read. ``seconds`` is the time since the start.
-    """
-
-    blocks_done: int
-    blocks_wished: int
-    logs: int
-    seconds: float
+OnProgress = Callable[[NodeReport, int], None]
+"""A function that gets the report so far and the number of blocks to read."""
 
 
 async def chain_named(node: Node, chain: str | None) -> str:
@@ -201,7 +195,7 @@ class ChainImport:
         chain: str,
         selection: Selection,
         options: ReadOptions | None = None,
-        on_progress: Callable[[Progress], None] = lambda _: None,
+        on_progress: OnProgress = lambda _report, _blocks: None,
     ) -> None:
         self._store = store
         self._node = node
@@ -212,6 +206,7 @@ class ChainImport:
         self._checkpoints = Checkpoints(store.root, chain)
         self._report = NodeReport(chain, first_block=selection.first_block)
         self._partly_indexed: Counter[str] = Counter()
+        self._silent = self._hidden = 0
         self._began = time.monotonic()
         self._total = 0
 
@@ -276,29 +271,28 @@ class ChainImport:
             else RECEIPTS
         )
         events, values = self._missing_events(last_block), self._missing_values(tracer, last_block)
-        self._total = self._report.blocks + sum(part.last_block - part.first_block + 1 for part in (*events, *values))
-        for part in events:
-            tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
-            endpoint_limit = self._checkpoints.range_of(self._node.hosts, EventReader.method)
-            width = Width(self._options.blocks, self._options.most_blocks, endpoint_limit)
-            await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
-        for part in values:
+        self._total = self._report.blocks + sum(interval.size for interval in (*events, *values))
+        for interval, scopes in events.items():
+            tokens = None if ALL_TOKENS in scopes else scopes
+            width = Width(self._options.blocks, self._options.most_blocks)
+            await self._sweep(interval, scopes, EventReader(self._node, self._chain, tokens, recent_from, width))
+        for interval, scopes in values.items():
             width = Width(1, max(1, (self._node.batch - 1) // 2))
-            await self._sweep(part, ValueReader(self._node, self._chain, tracer, width))
+            await self._sweep(interval, scopes, ValueReader(self._node, self._chain, tracer, width))
         self._checkpoints.thin_out(recent_from, SPARSE)
 
-    def _missing_events(self, last_block: int) -> list[Segment]:
+    def _missing_events(self, last_block: int) -> dict[Interval, list[str]]:
         every = self._checkpoints.covered(ALL_TOKENS)
         scopes = [ALL_TOKENS] if self._selection.tokens is None else self._selection.contracts
         covered = {scope: [*every, *self._checkpoints.covered(scope)] for scope in scopes}
-        return segments(covered, self._selection.first_block, last_block)
+        return missing_blocks(covered, self._selection.first_block, last_block)
 
-    def _missing_values(self, tracer: Tracer, last_block: int) -> list[Segment]:
+    def _missing_values(self, tracer: Tracer, last_block: int) -> dict[Interval, list[str]]:
         if not self._selection.has_native:
-            return []
+            return {}
         scopes = {tracer.scope, "internal"}  # traces include the values of transactions
         covered = [interval for scope in scopes for interval in self._checkpoints.covered(scope)]
-        return segments({tracer.scope: covered}, self._selection.first_block, last_block)
+        return missing_blocks({tracer.scope: covered}, self._selection.first_block, last_block)
 
     async def _tracer(self, block: int) -> Tracer:
         tracer = (
@@ -307,38 +301,35 @@ class ChainImport:
         self._report.values_from = tracer.name
         return tracer
 
-    async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Read the missing blocks of a segment, and store their rows.
+    async def _sweep(self, interval: Interval, scopes: Sequence[str], reader: Reader) -> None:
+        """Read the blocks of an interval, and store their rows.
 
         Rows are stored when there are ``ReadOptions.commit_rows`` of them, after some seconds, and at the end.
         """
-        try:
-            await self._read_and_store(part, reader)
-        finally:
-            if reader.width.is_limited and reader.width.works:
-                self._checkpoints.keep_range(self._node.hosts, reader.method, reader.width.works)
-
-    async def _read_and_store(self, part: Segment, reader: Reader) -> None:
-        pending = _Pending()
-        async with aclosing(in_order(reader, part.first_block, part.last_block, self._options.concurrency)) as pieces:
+        pending: list[Piece] = []
+        began = time.monotonic()
+        async with aclosing(in_order(reader, *interval, self._options.concurrency)) as pieces:
             async for batch in pieces:
                 for piece in batch:
                     self._check_hashes(pending, piece)
-                    pending.add(piece)
+                    pending.append(piece)
                     self._count(piece)
-                if pending.rows >= self._options.commit_rows or pending.age > _FLUSH_SECONDS:
-                    await self._store_pending(pending, part)
-                    pending = _Pending()
-        await self._store_pending(pending, part)
+                is_full = sum(piece.rows.num_rows for piece in pending) >= self._options.commit_rows
+                if is_full or time.monotonic() - began > _FLUSH_SECONDS:
+                    await asyncio.to_thread(self._store_pieces, pending, scopes)
+                    pending, began = [], time.monotonic()
+        if pending:
+            await asyncio.to_thread(self._store_pieces, pending, scopes)
 
-    def _check_hashes(self, pending: _Pending, piece: Piece) -> None:
+    def _check_hashes(self, pending: Sequence[Piece], piece: Piece) -> None:
         """Raise ``ChainMoved`` if ``piece`` does not follow the previous one, or if its hashes differ from the stored
         hashes.
 
         Without this check, a new hash would replace the stored one. No one would notice that rows of another block are
         stored.
         """
-        known_hashes = self._checkpoints.hashes(piece.first_block - 1, piece.last_block) | pending.hashes
+        known_hashes = self._checkpoints.hashes(piece.first_block - 1, piece.last_block)
+        known_hashes |= pending[-1].hashes if pending else {}  # pieces are consecutive
         piece_hashes = piece.hashes | ({piece.first_block - 1: piece.parent} if piece.parent else {})
         for block, block_hash in piece_hashes.items():
             if known_hashes.get(block, block_hash) != block_hash:
@@ -353,22 +344,22 @@ class ChainImport:
         report.logs += piece.logs
         report.passed_over += piece.passed_over
         self._partly_indexed += piece.partly_indexed
+        self._silent += piece.silent
+        self._hidden += piece.hidden
         report.rows += piece.rows.num_rows
-        self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
+        report.seconds = time.monotonic() - self._began
+        self._on_progress(report, self._total)
 
-    async def _store_pending(self, pending: _Pending, part: Segment) -> None:
-        if pending.pieces:
-            await asyncio.to_thread(self._store_pieces, pending, part)
-
-    def _store_pieces(self, pending: _Pending, part: Segment) -> None:
-        self._checkpoints.keep_hashes(pending.hashes)
-        if pending.rows:
-            outcome = self._store.add_transfers(pa.concat_tables(piece.rows for piece in pending.pieces), SOURCE)
+    def _store_pieces(self, pieces: Sequence[Piece], scopes: Iterable[str]) -> None:
+        self._checkpoints.keep_hashes({block: text for piece in pieces for block, text in piece.hashes.items()})
+        rows = pa.concat_tables(piece.rows for piece in pieces)
+        if rows.num_rows:
+            outcome = self._store.add_transfers(rows, SOURCE)
             self._report.added += outcome.added
             self._report.duplicates += outcome.duplicates
             self._report.conflicts += outcome.conflicts
             self._report.notices += outcome.undecided
-        self._checkpoints.cover(part.scopes, pending.pieces[0].first_block, pending.pieces[-1].last_block)
+        self._checkpoints.cover(scopes, pieces[0].first_block, pieces[-1].last_block)
 
     async def _read_balances(self) -> None:
         if self._selection.balances_at:
@@ -382,11 +373,18 @@ class ChainImport:
             )
 
     async def _compare_supplies(self) -> None:
-        """Add a notice for each named token whose events are not proven complete by the supply of its contract.
+        """Add a notice if headers show events that the node has discarded, and for each named token whose events are
+        not proven complete by the supply of its contract.
 
         A node that has discarded old logs answers with an empty list for their blocks.
         """
         report, block = self._report, self._report.last_block
+        if self._hidden >= _FEWEST_HIDDEN and self._hidden * _PART_HIDDEN >= self._silent:
+            report.notices.append(
+                f"{self._hidden:,} examined blocks without transfers have Transfer events by their headers: the node "
+                "has discarded events, so transfers are missing. Use another node, for example an archive node, "
+                "with another --chain or engine.store"
+            )
         if not (report.blocks and self._options.has_state):
             return
         for token in self._tokens_in_store() if self._selection.tokens is not None else ():
@@ -445,31 +443,28 @@ class ChainImport:
     # ------------------------------------------------------------------ metadata of contracts
 
     async def _describe(self) -> None:
+        """Ask contracts for the metadata of tokens: once, and for decimals until a contract reports them."""
         tokens = self._tokens_in_store()
-        addresses = [token.address for token in tokens if token.address != NATIVE] if self._options.has_state else []
-        new_addresses = self._checkpoints.not_asked("token", addresses)
-        assumed = [token for token in tokens if token.address in set(new_addresses) and token.name == token.address]
-        new_tokens = await described(self._node, assumed)
-        self._store.add_tokens(replace(token, is_indexed=False) for token in new_tokens)  # others stay indexed
+        token_contracts = [token for token in tokens if token.address != NATIVE] if self._options.has_state else []
+        new_addresses = set(self._checkpoints.not_asked("token", (token.address for token in token_contracts)))
+        nameless = [
+            token for token in token_contracts if token.address in new_addresses and token.name == token.address
+        ]
+        due = list(dict.fromkeys([*nameless, *(token for token in token_contracts if token.has_assumed_decimals)]))
+        answers = await described(self._node, due)
+        self._store.add_tokens(  # others stay indexed
+            replace(token, is_indexed=False)
+            for earlier, token in zip(due, answers, strict=True)
+            if (token, token.is_assumed) != (earlier, earlier.is_assumed)
+        )
         self._checkpoints.keep_asked("token", new_addresses)
-        if self._options.has_state:
-            await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
         if self._report.added:
-            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else assumed)
-        self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
+            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else nameless)
+        self._report.tokens_described = sum(token.name != token.address for token in answers[: len(nameless)])
         if self._selection.tokens is not None and self._options.has_state:
             await self._find_contracts(tokens)
-
-    async def _ask_decimals(self, tokens: Sequence[TokenInfo]) -> None:
-        """Ask for the decimals of tokens whose contracts did not report them before."""
-        due = [token for token in tokens if token.has_assumed_decimals]
-        self._store.add_tokens(
-            replace(token, decimals=places, is_assumed=False, is_indexed=False)
-            for token, places in zip(due, await decimals(self._node, due), strict=True)
-            if places is not None
-        )
 
     def _odd_values(self, tokens: Sequence[TokenInfo]) -> list[str]:
         """Return notices about tokens whose first stored values are probably not amounts, such as numbers of items."""
@@ -506,25 +501,6 @@ class ChainImport:
         self._report.contracts_found = len(labels)
 
 
-class _Pending:
-    """Consecutive ``Piece`` objects that are not stored yet."""
-
-    def __init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.hashes: dict[int, str] = {}
-        self.rows = 0
-        self._began = time.monotonic()
-
-    @property
-    def age(self) -> float:
-        return time.monotonic() - self._began
-
-    def add(self, piece: Piece) -> None:
-        self.pieces.append(piece)
-        self.hashes |= piece.hashes
-        self.rows += piece.rows.num_rows
-
-
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
     """Return the tokens with the name, symbol and decimals that their contracts report.
 
@@ -535,14 +511,6 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
     return [
         _described(token, *token_answers)
         for token, token_answers in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)
-    ]
-
-
-async def decimals(node: Node, tokens: Sequence[TokenInfo]) -> list[int | None]:
-    """Return the decimals that the contracts of tokens report, None where one reports none. Raises ``RpcError``."""
-    answers = await _all(node, [eth_call(token.address, _DECIMALS) for token in tokens])
-    return [
-        decimals_of(answer) if token.standard == "erc20" else 0 for token, answer in zip(tokens, answers, strict=True)
     ]
 
 

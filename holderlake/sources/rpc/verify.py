@@ -58,19 +58,6 @@ SELECT max(block_number) AS block FROM read_parquet($files) WHERE block_time = $
 
 
 @dataclass(frozen=True)
-class Scope:
-    """The blocks to check: from ``first_block``, or the first imported one if it is later, to ``last_block``, by
-    default the newest imported one.
-
-    With ``sample``, only the events of this number of random ranges of ``ReadOptions.blocks`` blocks are compared.
-    """
-
-    first_block: int = 0
-    last_block: int | None = None
-    sample: int | None = None
-
-
-@dataclass(frozen=True)
 class Difference:
     """Blocks from ``first`` to ``last`` of a token, whose stored rows differ from the node's.
 
@@ -86,7 +73,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Gap:
-    """Blocks from ``first`` to ``last`` that were never imported, or that a repair has yet to read again.
+    """Blocks from ``first`` to ``last`` that were never imported.
 
     ``token`` is the token, or ``*`` for all of them.
     """
@@ -142,28 +129,30 @@ async def verify(
     store: Store,
     node: Node,
     chain: str,
-    tokens: Sequence[str] | None,
+    selection: Selection,
     options: ReadOptions,
-    scope: Scope,
+    sample: int | None = None,
     on_blocks: Callable[[int, int], None] = lambda done, wished: None,
     against: Node | None = None,
 ) -> list[Verified]:
-    """Compare the stored transfers of tokens (addresses), or of all tokens if None, with the node's.
+    """Compare the stored transfers of tokens with the node's: from the first block of ``selection``, or the first
+    imported one if it is later, to its last block, by default the newest imported one.
 
+    With ``sample``, only the events of this number of random ranges of ``ReadOptions.blocks`` blocks are compared.
     Tokens with the same first and last imported block are one check. ``on_blocks`` is called with the number of checked
     blocks and of all. ``against`` is a second node: its events are compared instead of those of ``node``. Raises
     ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
     """
+    tokens = None if selection.tokens is None else selection.contracts
     with Checkpoints(store.root, chain) as checkpoints:
-        endpoint_limit = checkpoints.range_of((against or node).hosts, EventReader.method)
-        every = _ends(_imported(checkpoints, [ALL_TOKENS]), scope) if tokens is None else None
-        checks = _checks(store, checkpoints, chain, tokens, scope, every)
+        every = _ends(_imported(checkpoints, [ALL_TOKENS]), selection) if tokens is None else None
+        checks = _checks(store, checkpoints, chain, tokens, selection, every)
     head, last_block = await node.head(), max(check.last for check in checks)
     if last_block > head:
         raise BadSource(
             f"the node's newest block is {head:,}, so block {last_block:,} can't be compared; name an earlier one"
         )
-    ranges = [_ranges(check.first, check.last, options.blocks, scope.sample) for check in checks]
+    ranges = [_ranges(check.first, check.last, options.blocks, sample) for check in checks]
     wished, done = sum(interval.size for intervals in ranges for interval in intervals), 0
     for check, intervals in zip(checks, ranges, strict=True):
         check.source = ", ".join((against or node).hosts)
@@ -174,13 +163,9 @@ async def verify(
                 *(token for other_check in checks if other_check is not check for token in other_check.tokens),
             ]
         reads = None if other_tokens is not None else sorted(check.tokens)
-        reader = EventReader(
-            against or node, chain, reads, check.last + 1, Width(options.blocks, options.most_blocks, endpoint_limit)
-        )
+        reader = EventReader(against or node, chain, reads, check.last + 1, Width(options.blocks, options.most_blocks))
         for interval in intervals:
-            async with aclosing(
-                in_order(reader, interval.first_block, interval.last_block, options.concurrency)
-            ) as pieces:
+            async with aclosing(in_order(reader, *interval, options.concurrency)) as pieces:
                 async for read in pieces:
                     for piece in read:
                         _compare(store, check, piece, other_tokens)
@@ -196,7 +181,7 @@ def _checks(
     checkpoints: Checkpoints,
     chain: str,
     tokens: Sequence[str] | None,
-    scope: Scope,
+    selection: Selection,
     every: tuple[int, int] | None,
 ) -> list[Verified]:
     """Return the checks to make, without results but for the blocks that the store lacks.
@@ -211,7 +196,7 @@ def _checks(
     for token in chosen_tokens:
         if token == NATIVE:
             continue
-        if ends := _ends(_imported(checkpoints, [ALL_TOKENS, token]), scope):
+        if ends := _ends(_imported(checkpoints, [ALL_TOKENS, token]), selection):
             groups[ends].append(token)
         else:
             lacking.append(token)
@@ -233,19 +218,16 @@ def _checks(
 
 
 def _imported(checkpoints: Checkpoints, scopes: Sequence[str]) -> list[Interval]:
-    """Return the blocks that were read for one of the scopes, and those that a repair has yet to read again."""
-    owed_blocks = checkpoints.owed_blocks()
-    return merge_intervals(
-        interval for scope in scopes for interval in [*checkpoints.covered(scope), *owed_blocks.get(scope, ())]
-    )
+    """Return the blocks that were read for one of the scopes."""
+    return merge_intervals(interval for scope in scopes for interval in checkpoints.covered(scope))
 
 
-def _ends(imported: Sequence[Interval], scope: Scope) -> tuple[int, int] | None:
+def _ends(imported: Sequence[Interval], selection: Selection) -> tuple[int, int] | None:
     """Return the first and the last block to compare; None if there is none."""
     if not imported:
         return None
-    first_block = max(scope.first_block, imported[0].first_block)
-    last_block = imported[-1].last_block if scope.last_block is None else scope.last_block
+    first_block = max(selection.first_block, imported[0].first_block)
+    last_block = imported[-1].last_block if selection.last_block is None else selection.last_block
     return (first_block, last_block) if first_block <= last_block else None
 
 
@@ -285,8 +267,8 @@ async def repair(store: Store, node: Node, chain: str, checks: Sequence[Verified
     """Read again all blocks from the first that differs on, and those that the store lacks.
 
     The store removes whole blocks only, so the rows of all tokens are removed from there on, and read again up to where
-    they ended. An interrupted repair is completed by the next one. Raises ``RpcError``, and ``BadSource`` if data from
-    files would be lost; then nothing was removed.
+    they ended. After an interruption, importing the tokens again reads what is missing. Raises ``RpcError``, and
+    ``BadSource`` if data from files would be lost; then nothing was removed.
     """
     final = replace(options, confirmations=0)
 
@@ -294,16 +276,10 @@ async def repair(store: Store, node: Node, chain: str, checks: Sequence[Verified
         await ChainImport(store, node, chain, selection, final).run()
 
     await read(Selection(tokens=(), last_block=-1))  # it refuses a node of another network before anything is removed
-    with Checkpoints(store.root, chain) as checkpoints:
-        owed_starts = [
-            interval.first_block for intervals in checkpoints.owed_blocks().values() for interval in intervals
-        ]
-        wrong = [difference.first for check in checks for difference in check.differences]
-        if owed_starts or wrong:
-            _undo_from(store, checkpoints, chain, min(owed_starts + wrong))
-            for selection in _selections(checkpoints.owed_blocks()):
-                await read(selection)
-            checkpoints.forget_owed()
+    wrong = [difference.first for check in checks for difference in check.differences]
+    if wrong:
+        for selection in _selections(_removed_from(store, chain, min(wrong))):
+            await read(selection)
     lacking: dict[Interval, list[str]] = defaultdict(list)
     for gap in (gap for check in checks for gap in check.unread):
         lacking[Interval(gap.first, gap.last)].append(gap.token)
@@ -313,8 +289,8 @@ async def repair(store: Store, node: Node, chain: str, checks: Sequence[Verified
         )
 
 
-def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -> None:
-    """Remove the chain's rows from a block on, and note the blocks as owed.
+def _removed_from(store: Store, chain: str, block: int) -> dict[Interval, set[str]]:
+    """Remove the chain's rows from a block on. Return the blocks that had been read, with their scopes.
 
     Raises ``BadSource`` if rows or opening balances from there on come from files: no node would bring them back.
     """
@@ -330,17 +306,15 @@ def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -
             f"{lost_rows:,} of chain {chain}'s rows or opening balances from block {block:,} on came from files "
             "and would be lost; import the chain into another engine.store instead"
         )
-    with checkpoints.exclusive():
-        checkpoints.owe_from(block)
+    with Checkpoints(store.root, chain) as checkpoints, checkpoints.exclusive():
+        removed = checkpoints.covered_from(block)
+        checkpoints.roll_back(block - 1)
         store.roll_back(chain, block - 1)
+    return removed
 
 
-def _selections(owed_blocks: Mapping[str, Sequence[Interval]]) -> list[Selection]:
-    """Return what to import, so that the owed blocks of all scopes are read."""
-    scopes: dict[Interval, set[str]] = defaultdict(set)
-    for scope, intervals in owed_blocks.items():
-        for interval in intervals:
-            scopes[interval].add(scope)
+def _selections(scopes: Mapping[Interval, set[str]]) -> list[Selection]:
+    """Return what to import, so that the blocks of all scopes are read."""
     selections = []
     for (first_block, last_block), interval_scopes in sorted(scopes.items()):
         if ALL_TOKENS in interval_scopes:

@@ -32,7 +32,7 @@ def direct(folder: Path, rows: list[Row], exchanges: Sequence[str] = ()) -> dict
 def test_direct_transfers_of_customers_of_an_exchange_are_weak_evidence(tmp_path: Path) -> None:
     rows = [paid("w1", "w2", 10), paid("w2", "w1", 20), paid("w3", "w4", 10)]
     paid_first = [paid("start", one, 0) for one in WALLETS]
-    assert set(direct(tmp_path, [*paid_first, *rows]).values()) == {3}
+    assert set(direct(tmp_path, [*paid_first, *rows]).values()) == {6}
     paid_first = [paid("exchange", one, 0) for one in WALLETS]
     assert direct(tmp_path, [*paid_first, *rows], ["exchange"]) == {("w1", "w2"): 1, ("w3", "w4"): 1}
 
@@ -54,13 +54,16 @@ def test_a_direct_link_has_the_transfers_of_both_directions(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("others", "shared", "transfers", "level"),
     [
-        (9, 0, 1, 2),
-        (10, 0, 1, 1),
-        (19, 1, 1, 2),
-        (20, 1, 1, 1),
-        (49, 3, 1, 2),
+        (9, 0, 1, 5),
+        (10, 0, 1, 4),
+        (15, 0, 1, 3),
+        (19, 1, 1, 5),
+        (20, 1, 1, 2),
+        (29, 0, 1, 2),
+        (30, 0, 1, 1),
+        (49, 3, 1, 5),
         (49, 2, 1, 1),
-        (99, 0, 5, 2),
+        (99, 0, 5, 5),
         (99, 0, 4, 1),
     ],
 )
@@ -78,9 +81,9 @@ def test_wallets_that_meet_few_others_are_strong_evidence(
 
 def test_a_wallet_that_meets_one_other_belongs_to_it(tmp_path: Path) -> None:
     bare = [{"from_address": "owner", "to_address": f"leaf {number}"} for number in range(40)]
-    assert set(direct(tmp_path, bare).values()) == {2}
+    assert set(direct(tmp_path, bare).values()) == {5}
     busy = [*bare, *({"from_address": "leaf 0", "to_address": f"leaf {number}"} for number in range(1, 40))]
-    assert direct(tmp_path, busy)["leaf 0", "owner"] == 2, "they share 39"
+    assert direct(tmp_path, busy)["leaf 0", "owner"] == 5, "they share 39"
     shop = [*(paid("exchange", f"w{one}", 0) for one in range(40)), *(paid(f"w{one}", "shop", 9) for one in range(40))]
     assert set(direct(tmp_path, shop, ["exchange"]).values()) == {1}, "customers of a shop"
 

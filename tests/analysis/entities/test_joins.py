@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.clusters import Sample, entities_at, score
 from benchmarks.worlds import make_world
 from holderlake.analysis.entities import links
+from holderlake.analysis.entities.calibration import calibrated
 from holderlake.analysis.entities.clusters import entities_among, search_at
 from holderlake.analysis.entities.kinds import EVIDENCE_KINDS, LEAST_CONFIDENCE
 from holderlake.analysis.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
@@ -49,8 +50,8 @@ def test_kinds_of_one_basis_do_not_confirm_each_other(tmp_path: Path) -> None:
 
 def test_without_times_no_kinds_confirm_each_other(tmp_path: Path) -> None:
     untimed = [{name: value for name, value in row.items() if name != "block_time"} for row in DISPERSED]
-    assert entities(tmp_path, untimed, EVIDENCE_KINDS["direct"].confidences[1]) == [{"owner", *WALLETS}]
-    assert entities(tmp_path, untimed, EVIDENCE_KINDS["direct"].confidences[1] + 0.01) == []
+    assert entities(tmp_path, untimed, EVIDENCE_KINDS["direct"].confidences[-2]) == [{"owner", *WALLETS}]
+    assert entities(tmp_path, untimed, EVIDENCE_KINDS["direct"].confidences[-2] + 0.01) == []
 
 
 def test_one_strong_kind_is_enough(tmp_path: Path) -> None:
@@ -76,9 +77,11 @@ def test_the_history_of_one_token_shows_few_counterparties_and_joins_no_one(tmp_
     assert entities(tmp_path, rows) == []
 
 
-def test_confidences_do_not_fall_with_the_level() -> None:
+def test_confidences_rise_with_the_level_also_where_measured_ones_fall() -> None:
     for kind in EVIDENCE_KINDS.values():
-        assert list(kind.confidences) == sorted(kind.confidences)
+        assert list(kind.confidences) == sorted(set(kind.confidences))
+    found = calibrated([{("direct", 2): (990, 1000), ("direct", 5): (700, 1000), ("direct", 4): (9, 99)}])
+    assert [found["direct", level] for level in range(1, 7)] == [0.3, 0.55, 0.6, 0.65, 0.7, 0.95]
 
 
 def test_transfers_after_the_instant_do_not_count(tmp_path: Path) -> None:

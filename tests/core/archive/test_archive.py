@@ -42,7 +42,7 @@ def a_map(token: str = TOKEN, limit: int = 80, refresh: bool = False, timestamp:
 def kept(archive: AnswerArchive, raw: bytes, request: Request | None = None) -> ArchivedAnswer:
     request = request or a_map()
     key = archive.key("provider", request, AS_OF)
-    return archive.put(key, request, raw, fetched_at=NOON, provider_id="provider", as_of=AS_OF)
+    return archive.put_all([NewAnswer(key, request, raw, NOON, "provider", as_of_text(AS_OF))])[0]
 
 
 def the_file(archive: AnswerArchive) -> Path:
@@ -203,7 +203,7 @@ import random
 import sys
 from datetime import datetime, timedelta
 from holderlake.core.contract.requests import ChainsRequest
-from holderlake.core.archive.archive import AnswerArchive
+from holderlake.core.archive.archive import AnswerArchive, NewAnswer, as_of_text
 archive = AnswerArchive(sys.argv[1])
 request = ChainsRequest()
 number = 0
@@ -211,7 +211,7 @@ while True:
     number += 1
     raw = random.Random(number).randbytes(200_000)
     key = archive.key("provider", request, str(number % 5))
-    archive.put(key, request, raw, fetched_at=datetime(2026, 1, 1), provider_id="provider", as_of=str(number % 5))
+    archive.put_all([NewAnswer(key, request, raw, datetime(2026, 1, 1), "provider", as_of_text(str(number % 5)))])
     print("one", flush=True)
 """
 
@@ -247,7 +247,7 @@ def test_a_superseded_answer_is_found_by_its_hash(tmp_path: Path) -> None:
 def test_of_two_answers_with_the_same_words_the_instant_tells_which(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     first = kept(archive, b"same")
-    archive.put(first.digest, a_map(), b"same", fetched_at=LATER, provider_id="provider", as_of=AS_OF)
+    archive.put_all([NewAnswer(first.digest, a_map(), b"same", LATER, "provider", as_of_text(AS_OF))])
     assert archive.version(first.digest, first.sha256, NOON) == first
     found = archive.version(first.digest, first.sha256, LATER)
     assert found is not None
@@ -344,7 +344,7 @@ def test_removing_answers_of_a_segment_keeps_the_others(tmp_path: Path) -> None:
 def test_an_index_that_is_lost_is_made_of_the_files_again(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     old = kept(archive, b"old")
-    archive.put(old.digest, a_map(), b"new", fetched_at=LATER, provider_id="provider", as_of=AS_OF)
+    archive.put_all([NewAnswer(old.digest, a_map(), b"new", LATER, "provider", as_of_text(AS_OF))])
     put = kept_together(archive, b"one", b"two")
     for file in tmp_path.glob("index.sqlite*"):
         file.unlink()
@@ -428,11 +428,25 @@ def test_a_damaged_index_is_made_again_from_the_segments(tmp_path: Path, kind: s
     assert reopened.size().answers == len(answers)
 
 
+@pytest.mark.parametrize("place", ["schema", "value"])
+def test_an_index_with_text_that_is_not_unicode_is_made_again(tmp_path: Path, place: str) -> None:
+    archive = AnswerArchive(tmp_path)
+    answer = kept(archive, b"[1]")
+    wanted = b"fetched_at TEXT" if place == "schema" else answer.sha256.encode()
+    del archive
+    gc.collect()  # closes the index
+    index = tmp_path / "index.sqlite"
+    stored = index.read_bytes()
+    assert wanted in stored
+    index.write_bytes(stored.replace(wanted, wanted[:3] + b"\xed" + wanted[4:]))
+    assert AnswerArchive(tmp_path).get(answer.digest) == answer
+
+
 def test_keys_of_many_paths_equal_those_of_single_requests(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     requests = [MapRequest(chain="eth", token_address=f"0x{number:040x}") for number in range(3)]
     expected = [archive.key("a provider", one, AS_OF) for one in requests]
     assert archive.keys("a provider", requests[0], [one.path for one in requests], AS_OF) == expected
-    archive.put(expected[1], requests[1], b"{}", fetched_at=AS_OF, provider_id="a provider", as_of=AS_OF)
+    archive.put_all([NewAnswer(expected[1], requests[1], b"{}", AS_OF, "a provider", as_of_text(AS_OF))])
     assert archive.held(expected, AS_OF) == {expected[1]}
     assert archive.held(expected, AS_OF + timedelta(seconds=1)) == set()

@@ -170,10 +170,7 @@ def test_a_grouped_transfer_has_an_exact_value_and_instants() -> None:
     (row,) = transfers_of(transfer(ALICE, BOB))
     assert row["total_value"] == Decimal("12.5")
     assert (row["total_transfers"], row["transfer_chain"], row["transfer_token"]) == (2, "eth", TOKEN)
-    assert (row["first_date"], row["last_date"]) == (
-        datetime(2023, 11, 14, 22, 13, 20),
-        datetime(2023, 11, 14, 22, 15),
-    )
+    assert (row["first_date"], row["last_date"]) == (datetime(2023, 11, 14, 22, 13, 20), datetime(2023, 11, 14, 22, 15))
     assert (row["rel_type"], row["unknown_data"]) == ("GROUPED_TRANSFER", None)
 
 

@@ -35,8 +35,8 @@ from holderlake.core.contract.requests import (
 )
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider import errors
-from holderlake.core.provider.backoff import LONGEST_WAIT
-from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.provider.attempts import LONGEST_WAIT, CallOptions
+from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import ProviderError
 from tests.helpers.misbehaving import (
     CHAINS,

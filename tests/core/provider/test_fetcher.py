@@ -27,11 +27,12 @@ from holderlake.core.contract.prices import MAP_BASE
 from holderlake.core.contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
 from holderlake.core.contract.rules import Rules
 from holderlake.core.provider import errors
-from holderlake.core.provider.client import CallOptions, ProviderClient
+from holderlake.core.provider.attempts import CallOptions
+from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import ProviderError
 from holderlake.core.provider.fetcher import Counters, Provider
+from holderlake.core.provider.ledger.entries import Problem
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.ledger.reports import Problem
 from holderlake.core.provider.plan_limits import VALID_FOR, PlanLimits
 from holderlake.core.storage.state import Where
 from holderlake.engine.catalog.rules import rules_in_force
@@ -60,6 +61,8 @@ QUICK = CallOptions(rate_window=0.1)
 MAP = answer(token_map())
 OUR_MAP = answer(token_map(), headers={"X-Rules": "/v0/x/rules"})
 PER_MINUTE = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
+LIMIT_TEXT = {"status": "0", "message": "NOTOK", "result": "Max calls per sec rate limit reached"}
+LIMITED = answer(LIMIT_TEXT)
 BILLED = answer(token_map(), headers={"X-Credits-Cost": "20.00", "X-Credits-Remaining": "975.00"})
 
 
@@ -134,7 +137,7 @@ def test_an_answer_is_paid_once_and_then_read_from_the_archive(tmp_path: Path) -
         assert (again.answer, again.fetched_at, again.digest) == (paid.answer, paid.fetched_at, paid.digest)
         assert stage.books() == (2000, 0)
         assert stage.ledger.totals().credits_remaining == 97_500
-        assert stage.provider.counters == Counters(calls=1, credits=2000, archive_hits=1)
+        assert stage.provider.counters == Counters(calls=1)
 
     async def another_run(stage: Stage) -> None:
         assert (await stage.provider.fetch(a_map(), AS_OF)).from_archive
@@ -329,21 +332,39 @@ def test_an_implausible_cost_is_ignored_with_a_warning(
     assert "list price of 25.00 credits" in warning
 
 
-@pytest.mark.integration
-def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "reserved"), [(PER_MINUTE, 0), (LIMITED, 4 * MAP_BASE)], ids=["429", "status of success"]
+)
+def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path, refusal: Step, reserved: int) -> None:
     async def work(stage: Stage) -> None:
         await stage.provider.fetch(a_map(), AS_OF)
-        assert stage.calls == 7
-        assert stage.books() == (MAP_BASE, 0)
+        assert stage.calls == 5
+        assert stage.books() == (MAP_BASE, reserved)
 
-    play(tmp_path, [PER_MINUTE] * 6 + [MAP], work, attempts=2, options=CallOptions(rate_window=10.0))
+    play(tmp_path, [refusal] * 4 + [MAP], work, attempts=2, options=CallOptions(rate_window=10.0))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [error(429, Retry_After="0.3"), answer(LIMIT_TEXT, headers={"Retry-After": "0.3"})],
+    ids=["429", "status of success"],
+)
+def test_a_rate_limit_makes_other_calls_wait(tmp_path: Path, refusal: Step) -> None:
+    async def work(stage: Stage) -> float:
+        limiter = stage.provider._client.limiter
+        first = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        await event(lambda: limiter._resume_at)
+        await stage.provider.fetch(a_map(2), AS_OF)
+        late = asyncio.get_running_loop().time() - limiter._resume_at
+        await first
+        return late
+
+    assert play(tmp_path, [refusal, MAP], work) >= 0
 
 
 def test_a_persisting_rate_limit_is_reported(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
-        with failing(
-            errors.RateLimitPersists,
-        ) as caught:
+        with failing(errors.RateLimitPersists) as caught:
             await stage.provider.fetch(a_map(), AS_OF)
         assert "10000 per 1 minute" in str(caught.value)
         assert "not used-up credits" in str(caught.value)
@@ -543,7 +564,6 @@ def test_identical_concurrent_fetches_make_one_call(tmp_path: Path) -> None:
         assert stage.calls == 1
         assert sum(one.cost for one in fetched) == MAP_BASE
         assert sum(not one.from_archive for one in fetched) == 1
-        assert stage.provider.counters == Counters(calls=1, credits=MAP_BASE, archive_hits=9)
         await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF, refresh=True) for _ in range(10)))
         assert stage.calls == 2
 

@@ -15,10 +15,13 @@ import pytest
 
 from holderlake.core.contract.models import TokenKey
 from holderlake.core.provider.client import ProviderClient
+from holderlake.core.setting_types import Section
 from holderlake.core.settings import AddressSet, Settings, SettingsError, load_settings
 from holderlake.core.settings.cron import check_cron, interval_of
-from holderlake.core.settings.fields import Section
 from holderlake.core.settings.sections.provider import ProviderSettings
+from holderlake.engine.settings import store_folder
+from holderlake.service.settings import accounts_file
+from holderlake.sources.settings import SourceSettings
 
 SECRET = "hl_sekret_1234567890"
 Write = Callable[[str], Path]
@@ -87,8 +90,8 @@ def test_all_files_are_under_home() -> None:
         settings.ledger,
         settings.archive,
         settings.dagster_home,
-        settings.engine_store,
-        settings.service_accounts,
+        store_folder(settings),
+        accounts_file(settings),
     )
     assert len(set(places)) == 7
     assert all(Path("x") in place.parents for place in places)
@@ -130,7 +133,7 @@ def test_load_settings_reads_the_file(toml: Write) -> None:
     assert friends.context == TokenKey(chain="eth", address="0xc3")
     assert (settings.budget.per_run, settings.budget.per_day, settings.budget.per_month) == (25_00, 25_01, 1000_10)
     assert settings.schedule.offsets == [timedelta(0), timedelta(hours=12, minutes=30)]
-    assert settings.engine_store == Path("raw")
+    assert store_folder(settings) == Path("raw")
     assert settings.engine.thresholds.model_dump(exclude_unset=True) == {"magic_links": 3}
 
 
@@ -163,7 +166,7 @@ def test_a_variable_names_a_file_whose_paths_are_relative_to_it(
     monkeypatch.setenv("HOLDERLAKE_CONFIG", str(empty_folder / "etc" / "mine.toml"))
     settings = load_settings()
     assert settings.home == empty_folder / "etc" / "lake"
-    assert settings.engine_store == Path("/raw")
+    assert store_folder(settings) == Path("/raw")
 
 
 def test_a_missing_named_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,16 +344,22 @@ def test_nodes_come_from_the_environment_as_json_or_words(monkeypatch: pytest.Mo
     for written in (f'["{NODE}", "http://b"]', f"{NODE} http://b"):
         monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS", written)
         settings = load_settings()
-        assert [url.get_secret_value() for url in settings.node_endpoints("eth")] == [NODE, "http://b"]
-        assert settings.node("eth").confirmations == 3
-        assert settings.node_chains == ["eth"]
+        assert [url.get_secret_value() for url in settings.section(SourceSettings).node_endpoints("eth")] == [
+            NODE,
+            "http://b",
+        ]
+        assert settings.section(SourceSettings).node("eth").confirmations == 3
+        assert settings.section(SourceSettings).node_chains == ["eth"]
         assert "sekret" not in repr(settings)
 
 
 def test_nodes_come_from_a_file_next_to_the_settings(toml: Write, empty_folder: Path) -> None:
     toml('[sources.rpc.eth]\nendpoints_file = "nodes"\n')
     (empty_folder / "nodes").write_text(f"{NODE}\nhttp://b\n")
-    assert [url.get_secret_value() for url in load_settings().node_endpoints("eth")] == [NODE, "http://b"]
+    assert [url.get_secret_value() for url in load_settings().section(SourceSettings).node_endpoints("eth")] == [
+        NODE,
+        "http://b",
+    ]
 
 
 @pytest.mark.parametrize("content", [None, "", "not-an-address-but-a-sekret"])
@@ -359,7 +368,7 @@ def test_an_error_about_a_file_of_nodes_hides_its_content(content: str | None, t
     if content is not None:
         (empty_folder / "nodes").write_text(content)
     with pytest.raises(SettingsError, match="must contain addresses of nodes of chain eth, one a line") as caught:
-        load_settings().node_endpoints("eth")
+        load_settings().section(SourceSettings).node_endpoints("eth")
     assert "sekret" not in str(caught.value)
 
 

@@ -24,6 +24,7 @@ from holderlake.engine.importing import balance_files
 from holderlake.engine.queries.balances import share_of
 from holderlake.engine.records import TokenInfo
 from holderlake.presentation import lake_views
+from holderlake.presentation.query_notes import warehouse_notes
 from tests.core.warehouse.test_transfers import BEGIN, DAY, OTHER, TOKEN, Home
 from tests.engine.test_items import moved
 from tests.engine.test_opening_balances import items, openings
@@ -283,11 +284,11 @@ def test_a_missing_time_items_of_a_coin_lists_and_the_end_are_named(home: Home) 
     with pytest.raises(duckdb.Error, match="the token coin has no items: it is fungible, and balances_at has"):
         home.query("FROM item_owner_at('coin', 1, '2026-01-01')")
     lists = "SELECT days FROM holding_periods WHERE token_address = 'coin'"
-    assert home.warehouse.notes(lists) == [
+    assert warehouse_notes(home.warehouse, lists) == [
         "holding_periods reads lists of the largest holders. Your store has all holders of coin: holding_times(token) "
         "answers from them"
     ]
     for call in ("balances_at('coin', DATE '2030-01-01')", "holders_by_day('coin', '2020-01-01', '2030-01-01')"):
-        assert [note.partition(":")[0] for note in home.warehouse.notes(f"FROM {call}")] == [
+        assert [note.partition(":")[0] for note in warehouse_notes(home.warehouse, f"FROM {call}")] == [
             f"{call.partition('(')[0]} of coin as of 2030-01-01 knows no transfer after 2023-11-14 00"
         ]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from holderlake.core.lake.lake import Lake
-from holderlake.core.provider.ledger.reports import Restored
 from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.operations.maintenance.restored_ledger import LostCall, add_lost
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, write_holders
 
@@ -68,8 +68,8 @@ def test_a_load_without_new_calls_writes_nothing(books: Books) -> None:
 def test_calls_that_are_restored_to_an_earlier_day_are_added(books: Books) -> None:
     books.ledger.settle(books.ledger.reserve("run", "map", "eth/0xaa", 2500), 2500)
     assert books.query("SELECT sum(billed) FROM spending") == [(Decimal(25),)]
-    lost = Restored("holders", "eth/0xbb", START.date() - timedelta(days=40), 5000)
-    assert books.ledger.restore("restored", [lost], START.date().isoformat())
+    lost = LostCall("holders", "eth/0xbb", START.date() - timedelta(days=40), 5000)
+    assert add_lost(books.ledger, "restored", [lost], START.date().isoformat())
     assert books.query("SELECT sum(billed), min(day) FROM spending") == [(Decimal(75), lost.day)]
 
 

@@ -24,6 +24,7 @@ from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.operations.alerts.delivery import deliver_alerts, evaluate_rules
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.rules import BLOCK, HEAD, Alert
+from holderlake.operations.alerts.settings import alerts_database
 from holderlake.pipelines.definitions import build_defs
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.lakes import DAYS, write_holders
@@ -161,7 +162,7 @@ def test_attempts_become_rarer_and_end_at_max_age(home: Home, receiver: Receiver
     assert 4 <= early <= 8
     assert 10 <= len(receiver.posts) - early <= 24
     deliver_alerts(workspace, DAYS[1] + 8 * DAY)
-    ((log, webhook),) = Outbox(workspace.settings.alerts_database).deliveries().values()
+    ((log, webhook),) = Outbox(alerts_database(workspace.settings)).deliveries().values()
     assert (log.state, webhook.state) == ("sent", "given_up")
     assert webhook.error == "the webhook answers HTTP 404 (Not Found)"
 
@@ -294,7 +295,7 @@ def test_the_command_lists_alerts_and_sends_nothing(
     )
     (alert,) = json.loads(answer.stdout)
     assert (alert["subject"], alert["evidence"]["rank"], alert["deliveries"]) == ("0x2", 2, [])
-    assert not workspace.settings.alerts_database.exists()
+    assert not alerts_database(workspace.settings).exists()
 
 
 def test_the_command_tests_each_destination(

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from holderlake.core.lake.lake import Lake
-from holderlake.core.settings.sections.alerts import ALERT_KINDS, AlertRule
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.engine.store.store import Store
 from holderlake.operations.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
+from holderlake.operations.alerts.settings import ALERT_KINDS, AlertRule
 from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Gap, Verified
 from holderlake.sources.store import stored_transfers

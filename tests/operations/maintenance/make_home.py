@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.sources.sample.world import sample_world
+from holderlake.sources.sample_world import sample_world
 from tests.helpers.processes import HOLDERLAKE, ROOT
 
 ARCHIVE: Final = Path(__file__).with_name("home-0.3.0.tar.xz")

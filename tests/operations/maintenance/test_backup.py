@@ -25,6 +25,7 @@ from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.lake import LakeSettings
 from holderlake.core.workspace import Endpoint, Workspace
+from holderlake.engine.settings import store_folder
 from holderlake.engine.store.store import Store
 from holderlake.operations.maintenance.backup.backup import backup, backups, verify_backups
 from holderlake.operations.maintenance.backup.restore import restore
@@ -284,10 +285,10 @@ def test_an_own_store_is_copied_by_its_catalogue(
         assert backup(workspace, folder).problems == []
         histories = store.histories()
     copy = restored(folder)
-    with Store(copy.settings.engine_store) as store:
+    with Store(store_folder(copy.settings)) as store:
         assert (store.histories(), store.read_all_files()) == (histories, [])
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "store"
-    os.rename(copy.settings.engine_store, elsewhere)  # noqa: PTH104
+    os.rename(store_folder(copy.settings), elsewhere)  # noqa: PTH104
     outside = Workspace(Settings(home=copy.settings.home, engine={"store": elsewhere}), copy._endpoint)
     other = tmp_path_factory.mktemp("other")
     (copy.settings.home / "kept").write_text("so that the home is not empty")

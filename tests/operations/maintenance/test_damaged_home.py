@@ -29,13 +29,14 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.assets.tokens import TOKENS
 from holderlake.cli.main import _expected_errors
-from holderlake.core.provider.ledger.reports import ReportRow
+from holderlake.core.provider.ledger.entries import ReportRow
 from holderlake.core.settings import Settings
-from holderlake.core.settings.sections.alerts import AlertRule
 from holderlake.core.workspace import OwnStore, Workspace
+from holderlake.engine.settings import store_folder
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.alerts.settings import AlertRule, alerts_database
 from holderlake.operations.doctor.file_checks import Finding, check_files, set_databases_aside
 from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.maintenance.repair import repair_before_run, repair_home
@@ -77,9 +78,9 @@ def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: py
             fill(made, stream, chain, MAY)
     made.warehouse.load(made.lake)
     made.close()
-    stores.fill(made.settings.engine_store)
+    stores.fill(store_folder(made.settings))
     del made.warehouse  # the next one reads the store
-    made._transfers = lambda: stored_transfers(made.settings.engine_store)
+    made._transfers = lambda: stored_transfers(store_folder(made.settings))
     made.warehouse.load(made.lake)
     made.close()
     monkeypatch.setenv("DAGSTER_HOME", "")  # which opening a history sets
@@ -96,7 +97,7 @@ def files_of(home: Path) -> list[Path]:
 
 def problems(workspace: Workspace) -> list[Finding]:
     """What doctor finds about the files of a home, and its store byte by byte."""
-    damaged = verify(workspace.settings.engine_store).damaged
+    damaged = verify(store_folder(workspace.settings)).damaged
     store = [Finding("store", False, f"{one.path}: {one.problem}", one.remedy) for one in damaged]
     return [*(one for one in check_files(workspace) if not one.fine), *store]
 
@@ -120,7 +121,7 @@ def use_state(settings: Settings) -> None:
     with dagster_instance(settings.dagster_home) as history:
         history.add_dynamic_partitions("chain", ["eth"])
         assert not history.get_runs_count()
-    Outbox(settings.alerts_database).began("rule", AlertRule(rule="new_top_holder"), JUNE)
+    Outbox(alerts_database(settings)).began("rule", AlertRule(rule="new_top_holder"), JUNE)
 
 
 def after(
@@ -131,14 +132,14 @@ def after(
     Doctor must name the file and a command, and that command must leave nothing that doctor names.
     """
     settings = workspace.settings
-    in_store = chosen.is_relative_to(settings.engine_store)
+    in_store = chosen.is_relative_to(store_folder(settings))
     found = problems(workspace)
     for one in found:
         assert "holderlake " in one.advice or LOST.search(one.found + one.advice), f"no command: {one}"
     if found and not in_store:
         assert any(chosen.name in one.found or chosen.parent.name in one.found for one in found), f"not named: {found}"
     if in_store:
-        shown = stores.outcome(settings.engine_store, answers)
+        shown = stores.outcome(store_folder(settings), answers)
         return f"{'found by doctor' if found else 'not found'}, {shown}"
     spent = workspace.ledger.report("endpoint") if not found else charges
     assert spent == charges, f"other costs: {spent}"
@@ -176,7 +177,7 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, first:
     expected, charges = figures(template), template.ledger.report("endpoint")
     template.close()
     assert {row.partition(":")[0] for row in expected} == {*TABLES, *OWN_TABLES}
-    with Store(template.settings.engine_store) as store:
+    with Store(store_folder(template.settings)) as store:
         answers = stores.answers(store)
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     failures = []
@@ -187,7 +188,7 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, first:
         chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         settings = template.settings.model_copy(update={"home": home})
-        store = OwnStore(transfers=partial(stored_transfers, settings.engine_store))
+        store = OwnStore(transfers=partial(stored_transfers, store_folder(settings)))
         workspace = Workspace(settings, template._endpoint, store=store)
         try:
             outcome = after(workspace, chosen, expected, charges, answers)

@@ -158,7 +158,7 @@ def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     earliest = world(page)
     assert (set(latest) - set(earliest), set(earliest) - set(latest)) == ({NEWCOMER}, {LEAVER})
     moved = [math.dist(earliest[one][:2], latest[one][:2]) for one in {*earliest} & {*latest}]
-    assert max(moved) < 0.25 * width(latest)  # what the growth of a neighbour from 2% to 7% takes
+    assert max(moved) < 0.15 * width(latest)
     assert "at=20260101T000000Z" in page.url
 
 
@@ -228,7 +228,7 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     drawn = set(world(page))
     for label, query in (
         ("linking wallets", "magic=no"),
-        ("shared exchange deposits", "time=no"),
+        ("used together: exchange", "time=no"),
         ("exchanges", "exchanges="),
     ):
         page.get_by_label(label, exact=True).click()
@@ -691,7 +691,8 @@ def test_links_are_filtered_on_the_map_and_in_the_tables(open_page: Open) -> Non
     panel.get_by_label("Since").fill("2026-12-01")
     expect(panel.get_by_text("0 of 6", exact=True)).to_be_visible()
     drawing = ElementTree.fromstring(saved(page, "SVG"))
-    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}line"))) == 0
+    drawn = drawing.iter("{http://www.w3.org/2000/svg}line")
+    assert {line.get("stroke-opacity") for line in drawn} <= {"1"}  # those that lead to names
     page = open_page(of(TIDE, f"&tab=links&node={MAGIC}&side=in"))
     card = page.get_by_role("region", name="Selection", exact=True)
     expect(card.get_by_role("table", name="Links of the selected node").get_by_role("row")).to_have_count(2)
@@ -1221,6 +1222,15 @@ def test_a_name_is_clearly_nearest_to_its_bubble_or_has_a_line(open_page: Open, 
             one[0] < two[2] and one[2] > two[0] and one[1] < two[3] and one[3] > two[1]
             for one, two in combinations(boxes, 2)
         )
+        lines = [label["leader"] for label in labels if label["leader"]]
+        assert not any(_cross(one, two) and _cross(two, one) for one, two in combinations(lines, 2))
+
+
+def _cross(line: list[float], other: list[float]) -> bool:
+    """Return whether the ends of the other line are on different sides of a line."""
+    left, top, right, bottom = line
+    sides = [(right - left) * (y - top) > (bottom - top) * (x - left) for x, y in (other[:2], other[2:])]
+    return sides[0] != sides[1]
 
 
 def _away(box: list[float], bubble: dict[str, Any]) -> float:
@@ -1230,17 +1240,17 @@ def _away(box: list[float], bubble: dict[str, Any]) -> float:
 
 
 @pytest.mark.long
-def test_pointing_at_a_bubble_lights_its_cluster_and_covers_it_with_no_tip(open_page: Open) -> None:
+def test_pointing_at_a_bubble_lights_its_cluster_with_a_tip_next_to_it(open_page: Open) -> None:
     page = open_page(of(TIDE))
     x, y = places(page)[TEAM]
-    map_box = page.locator("#map").bounding_box() or {}
+    map_box: Any = page.locator("#map").bounding_box()
     page.mouse.move(map_box["x"] + x, map_box["y"] + y)
     lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
     assert lit == {TEAM, MAGIC, numbered(1), numbered(2)}
-    tip = page.locator(".tip").bounding_box() or {}
+    tip: Any = page.locator(".tip").bounding_box()
     bubble = next(one for one in page.evaluate(BUBBLES) if one["id"] == TEAM)
     corners = [tip["x"] - map_box["x"], tip["y"] - map_box["y"]]
-    assert _away([*corners, corners[0] + tip["width"], corners[1] + tip["height"]], bubble) > 0
+    assert 0 < _away([*corners, corners[0] + tip["width"], corners[1] + tip["height"]], bubble) < 20
 
 
 @pytest.mark.long
@@ -1248,7 +1258,7 @@ def test_a_bubble_is_dragged_and_put_back(open_page: Open) -> None:
     page = open_page(of(TIDE))
     before = world(page)
     x, y = places(page)[TEAM]
-    map_box = page.locator("#map").bounding_box() or {}
+    map_box: Any = page.locator("#map").bounding_box()
     page.mouse.move(map_box["x"] + x, map_box["y"] + y)
     page.mouse.down()
     page.mouse.move(map_box["x"] + x + 60, map_box["y"] + y + 30, steps=3)

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from holderlake.core.archive.archive import AnswerArchive, NewAnswer
-from holderlake.core.archive.pieces import footer_bytes
 from holderlake.core.contract.requests import MapRequest
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.scale.bucket import segments
 from holderlake.scale.bucket.objects import Below, Folder, Objects
-from holderlake.scale.bucket.segments import BucketSegments
+from holderlake.scale.bucket.segments import BucketSegments, footer_bytes
 from tests.helpers.s3 import require_s3
 
 require_s3()

@@ -537,4 +537,4 @@ def test_a_load_publishes_if_the_settings_say_so(make_workspace: MakeWorkspace, 
     said: list[str] = []
     publish_if_chosen(workspace, said.append)
     assert said == (["iceberg: 1 file added, 0 removed"] if chosen else [])
-    assert workspace.settings.iceberg_folder.exists() == chosen
+    assert (workspace.settings.home / "iceberg").exists() == chosen

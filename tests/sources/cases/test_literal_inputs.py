@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.errors import SomeFailed
 from holderlake.sources import raw_rows
 from holderlake.sources.balance_lists import BalanceOptions, balance_map, read_balances
-from holderlake.sources.files.mapping import parse_map, suggestion
+from holderlake.sources.files.mapping import parse_map
 from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.sources.labels import read_labels
 from holderlake.sources.token_lists import read_tokens
@@ -402,21 +402,6 @@ def test_a_message_names_the_column_of_the_file(tmp_path: Path) -> None:
     rows = [{"owner": A, "amount": "5"}, {"owner": "", "amount": "7"}]
     with pytest.raises(BadSource, match="row 2, column owner: a value is missing"):
         held(table(rows), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ("result.blockHash,result.hash,result.from,result.to,result.value,result.blockNumber",
-         {"tx_hash": "result.hash", "from_address": "result.from", "to_address": "result.to", "value": "result.value",
-          "block_number": "result.blockNumber"}),
-        ("block_hash,from,to", {"from_address": "from", "to_address": "to"}),
-        ("FromAddress,TokensTransferred", {"from_address": "FromAddress", "value": "TokensTransferred"}),
-    ],
-)  # fmt: skip
-def test_suggestions_map_like_to_like(names: str, expected: Mapping[str, str]) -> None:
-    options = suggestion(names.split(",")).split("--map ")[1:]
-    assert dict(option.strip().split("=", 1) for option in options) == expected
 
 
 # ------------------------------------------------------------------ files that would fill the memory, or never end

@@ -107,21 +107,19 @@ def test_events_that_a_node_has_discarded_are_noticed_by_the_supply(tmp_path: Pa
 
 
 @pytest.mark.integration
+def test_events_that_a_node_has_discarded_are_noticed_by_headers(tmp_path: Path) -> None:
+    for mode, is_noticed in (("pruned:20000", True), ("ok", False)):
+        with faulty_node(mode) as node:
+            command = ("import", "node", "--chain", "eth", "--all-tokens", "--json", node.url)
+            ended = holderlake(*command, env={"HOLDERLAKE_HOME": str(tmp_path / mode[:2])})
+        notices = json.loads(ended.stdout)["notices"]
+        assert any("the node has discarded events" in notice for notice in notices) == is_noticed, notices
+
+
+@pytest.mark.integration
 def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
     code, output = run(tmp_path, "cut:700", "node", "--to-block", "1000")
     assert (code, balances(tmp_path)) == (0, minted(1_000)), output
-
-
-def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
-    with faulty_node("err:-32005:3000:limit exceeded") as node:
-        arguments = ("import", "node", "--chain", "eth", "--token", TOKEN, node.url)
-        env = {"HOLDERLAKE_HOME": str(tmp_path)}
-        holderlake(*arguments, "--to-block", "20000", env=env)
-        learned = sizes_of(node)
-        assert holderlake(*arguments, env=env).returncode == 0
-    assert max(learned) > 3_000
-    assert max(sizes_of(node)[len(learned) :]) <= 3_000
-    assert balances(tmp_path) == ALL
 
 
 @pytest.mark.later(integration=1)

@@ -14,6 +14,7 @@ from holderlake.sources.balance_lists import BalanceOptions, balance_map, read_b
 from holderlake.sources.files.mapping import ColumnMap, parse_map, suggestion
 from holderlake.sources.files.transfers import FileOptions, read_file
 from holderlake.sources.notices import rounded_values
+from holderlake.sources.raw_rows import read_raw
 from holderlake.sources.token_lists import is_token_list, read_tokens
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
@@ -119,7 +120,7 @@ def test_one_token_is_not_given_to_the_rows_of_others(tmp_path: Path) -> None:
     coins = [[{"denom": "rune", "amount": "100"}, {"denom": "tor", "amount": "7"}], [{"denom": "rune", "amount": "3"}]]
     accounts = [{"address": address, "coins": held} for address, held in zip((A, B), coins, strict=True)]
     path = written(tmp_path, {"bank": {"balances": accounts}})
-    with pytest.raises(BadSource, match=r"column coins\.denom has 2 \(rune, tor, …\); leave --token out"):
+    with pytest.raises(BadSource, match=r"column coins\.denom has 2 \(rune, tor, …\); set none and map"):
         balances(path, rows="bank.balances.coins")
     transfers = written(
         tmp_path, f"contract,from,to,n,t\n{TOKEN},{A},{B},1,1700000000\n{C},{A},{B},2,1700000000\n", "t"
@@ -220,6 +221,8 @@ def test_rows_of_failed_transactions_are_passed_over(column: str, fine: str, fai
           "block_number": "transaction.blockNumber", "block_time": "transaction.timestamp"}),
         ("fromId,toId,amount,tokenId",
          {"from_address": "fromId", "to_address": "toId", "value": "amount", "token_id": "tokenId"}),
+        ("from,to,tokenId --set token_standard=erc721 --set value=1",
+         {"from_address": "from", "to_address": "to", "token_id": "tokenId"}),
         ("From Address,To Address,Asset Contract Address,Token ID,Value / Amount",
          {"from_address": "'From Address'", "to_address": "'To Address'", "token_id": "'Token ID'",
           "token_address": "'Asset Contract Address'", "value": "'Value / Amount'"}),
@@ -227,14 +230,22 @@ def test_rows_of_failed_transactions_are_passed_over(column: str, fine: str, fai
          {"from_address": "sender_address", "to_address": "receiver_address"}),
         ("from,to,value,transaction_index", {"from_address": "from", "to_address": "to"}),
         ("UnixTimestamp,DateTime", {"block_time": "UnixTimestamp"}),
+        ("tokenAddress,Block Time", {"token_address": "tokenAddress", "block_time": "'Block Time'"}),
+        ("From,Amount,Value,Decimals", {"from_address": "From", "value": "Amount"}),
+        ("block_hash,from,to", {"from_address": "from", "to_address": "to"}),
+        ("result.blockHash,result.hash,result.blockNumber",
+         {"tx_hash": "result.hash", "block_number": "result.blockNumber"}),
         ("gem,src,dst,amt", {"token_address": "gem", "from_address": "src", "to_address": "dst", "value": "amt"}),
         ("sender_address,receiver_address,gas_fee_amount",
          {"from_address": "sender_address", "to_address": "receiver_address"}),
     ],
 )  # fmt: skip
 def test_suggested_maps_name_the_columns_of_each_kind(names: str, expected: Mapping[str, str]) -> None:
-    options = suggestion(names.split(",")).split("--map ")[1:]
+    columns, _, constants = names.partition(" --set")
+    mapped, _, suggested_constants = suggestion(columns.split(",")).partition(" --set")
+    options = mapped.split("--map ")[1:]
     assert dict(option.strip().split("=", 1) for option in options) == expected
+    assert constants == suggested_constants
 
 
 def test_a_map_of_the_user_does_not_make_the_file_one_of_ethereum(tmp_path: Path) -> None:
@@ -345,7 +356,8 @@ FACTS: dict[str, Any] = {"name": "Quill", "symbol": "QLL", "decimals": 6}
         ({f"1-{A}": {**FACTS, "chain_id": 1, "contract_address": A},
           f"56-{B}": {**FACTS, "chain_id": 56, "contract_address": B}}, [("eth", A), ("bsc", B)]),
         ({A: FACTS, B: FACTS}, [("eth", A), ("eth", B)]),
-        ({**FACTS, "address": TRC2, "existingMarkets": [{"source": "x"}]}, [("tron", TRC2)]),
+        ({**FACTS, "address": TRC2}, [("tron", TRC2)]),
+        (f"address,symbol,name,decimals,chain\n{A},QLL,Quill,6,eth\n", [("eth", A)]),
         ({"tokens": [{**FACTS, "chainId": "56", "contractAddress": A}]}, [("bsc", A)]),
         ([{**FACTS, "chainId": 1, "address": A, "logoURI": None}], [("eth", A)]),
     ],
@@ -354,16 +366,10 @@ def test_lists_of_tokens_of_other_forms_are_read(
     content: object, tokens: Sequence[tuple[str, str]], tmp_path: Path
 ) -> None:
     path = written(tmp_path, content)
-    assert is_token_list(path)
+    assert is_token_list(read_raw(path))
     assert [(token.chain, token.address) for token in read_tokens(path).tokens] == list(tokens)
 
 
-@pytest.mark.parametrize("name", ["from", "to_address", "value", "balance", "owner"])
+@pytest.mark.parametrize("name", ["from", "to_address", "dst", "value", "balance", "owner"])
 def test_rows_that_state_symbol_and_decimals_are_no_tokens(name: str, tmp_path: Path) -> None:
-    assert not is_token_list(written(tmp_path, [{**FACTS, "address": A, name: B}]))
-
-
-def test_a_table_of_tokens_is_refused_with_the_form_of_a_list(tmp_path: Path) -> None:
-    path = written(tmp_path, f"address,symbol,name,decimals\n{A},QLL,Quill,6\n", "tokens.csv")
-    with pytest.raises(BadSource, match="a list of tokens is a JSON file"):
-        read_file(path, FileOptions(chain="eth"))
+    assert not is_token_list(read_raw(written(tmp_path, [{**FACTS, "address": A, name: B}])))

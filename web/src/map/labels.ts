@@ -89,7 +89,7 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
       if (discs.some((other) => other !== disc && isOn(box, other, SPACE + CLEARER))) return false;
       if (!away) return true;
       const [from, to] = leaderOf({ side, width: wide, away }, radius).map(([right, down]) => [x + right, y + down]) as [Side, Side];
-      if (taken.some((other) => crosses(from, to, other)) || discs.some((other) => other !== disc && isNear(from, to, other))) return false;
+      if (taken.some((other) => crosses(from, to, other)) || leaders.some((other) => areCrossing([from, to], other)) || discs.some((other) => other !== disc && isNear(from, to, other))) return false;
       return leaders.push([from, to]) > 0;
     };
     const found = [...SIDES.map((side) => [side, 0] as const), ...LEADERS.flatMap((away) => LEADER_SIDES.map((side) => [side, away] as const))].find(([side, away]) => fits(side, away));
@@ -107,6 +107,12 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
 function crosses([x, y]: Side, [endX, endY]: Side, [left, top, right, bottom]: Box): boolean {
   const steps = Math.ceil(Math.hypot(endX - x, endY - y) / 4) || 1;
   return Array.from({ length: steps + 1 }, (_, step) => [x + ((endX - x) * step) / steps, y + ((endY - y) * step) / steps] as const).some(([atX, atY]) => atX > left && atX < right && atY > top && atY < bottom);
+}
+
+/** Returns whether two lines cross. */
+function areCrossing(one: [Side, Side], two: [Side, Side]): boolean {
+  const turn = ([x, y]: Side, [toX, toY]: Side, [atX, atY]: Side) => Math.sign((toX - x) * (atY - y) - (toY - y) * (atX - x));
+  return turn(...one, two[0]) !== turn(...one, two[1]) && turn(...two, one[0]) !== turn(...two, one[1]);
 }
 
 /** Returns whether a line comes to a circle. */

@@ -17,7 +17,7 @@ export function radiusOf({ kind, share }: { kind: Kind; share: number | null }):
 
 /** Nodes and linked pairs of all maps of a token. */
 type Past = {
-  nodes: { address: string; time_node: number | null; kind: Kind; share: number | null }[];
+  nodes: { address: string; time_node: number | null; kind: Kind; share: number | null; cluster: string | null }[];
   links: { one: string; other: string; time_node: number | null }[];
 };
 
@@ -31,7 +31,7 @@ export function graphOf(answer: { nodes: Columns; links: Columns }, aspect: numb
     const [from, to] = [one, other].map((address) => index.get(idOf(address, window)) ?? index.get(address));
     if (from !== undefined && to !== undefined && from !== to) links.push([from, to]);
   }
-  return { ids, radii: nodes.map(radiusOf), links, aspect };
+  return { ids, radii: nodes.map(radiusOf), links, aspect, groups: nodes.map(({ cluster }) => cluster ?? null) };
 }
 
 /** Nodes with their radii, and links as pairs of node indices. */
@@ -41,14 +41,14 @@ export type Graph = {
   links: [number, number][];
   /** Width divided by height. */
   aspect: number;
+  /** The cluster of each node, or null. Members of a cluster are near to each other. */
+  groups: (number | string | null)[];
 };
 /** Nodes of an instant. `anchors` has the position of each node in the layout of the history, or null. */
 export type Task = Graph & {
   anchors: ([number, number] | null)[];
   /** Area of all nodes of the history. */
   area: number;
-  /** The cluster of each node, or null. Members of a cluster are near to each other. */
-  groups: (number | null)[];
 };
 
 type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
@@ -57,6 +57,8 @@ type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 export const GAP = 2;
 /** With more nodes, a history is laid out in fewer steps. */
 const LARGE_HISTORY = 250;
+/** The part of the way to its place in the history that a bubble of an instant moves back in each step: more is stabler, and less dense. */
+const HOLD = 0.05;
 const PULLS = 45;
 const MOST_PUSHES = 120;
 /** The part of a cluster's disc that its bubbles fill. */
@@ -67,7 +69,8 @@ const FILLED = 0.85;
 export const areaOf = (radii: number[]) => radii.reduce((sum, radius) => sum + (radius + GAP) ** 2, 0);
 
 /** Returns positions of all nodes of a history, as x, y, x, y, …: linked ones are near to each other. */
-export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
+export function anchor(graph: Graph): Float64Array {
+  const { ids, radii, links, aspect } = graph;
   const reach = Math.sqrt(areaOf(radii)) * 1.25 + 20;
   const bodies = ids.map((id, at): Body => {
     const [x, y] = seed(id, reach, aspect, 0);
@@ -89,18 +92,12 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
     .alphaDecay(1 - 0.002 ** (1 / ticks))
     .stop()
     .tick(ticks);
-  const places = bodies.map(({ x, y }): Point => [x, y]);
-  const packed = places.map((_, at) => body(at, radii[at] ?? 1, places));
-  pack(packed, places, aspect);
-  return pairs(packed);
+  return pairs(packed(graph, bodies.map(({ x, y }): Point => [x, y])));
 }
 
 /** Returns positions of the nodes of an instant near their anchors, as x, y, x, y, …: packed round the centre, without overlaps. */
 export function place(task: Task): Float64Array {
-  const order = task.ids.map((_, at) => at).sort((one, two) => ((task.ids[one] ?? "") < (task.ids[two] ?? "") ? -1 : 1));
-  const targets = gathered(task, order);
-  const bodies = order.map((at): Body => body(at, task.radii[at] ?? 1, targets));
-  pack(bodies, targets, task.aspect, task.groups);
+  const bodies = packed(task, wanted(task), HOLD);
   for (let step = 1; step <= MOST_PUSHES && separate(bodies, GAP, 0.55); step++) if (step % 8 === 0 && !separate(bodies, GAP / 2, 0)) break;
   while (separate(bodies, GAP / 2, 0)) {
     for (const body of bodies) {
@@ -114,13 +111,23 @@ export function place(task: Task): Float64Array {
 
 type Point = [number, number];
 
+/** Returns the nodes of a graph, packed near to their targets; `hold` is the part of the way back to them in each step. */
+function packed(graph: Graph, targets: Point[], hold = 0): Body[] {
+  const { ids, radii, aspect, groups } = graph;
+  const order = ids.map((_, at) => at).sort((one, two) => ((ids[one] ?? "") < (ids[two] ?? "") ? -1 : 1));
+  gather(graph, targets, order, hold);
+  const bodies = order.map((at): Body => body(at, radii[at] ?? 1, targets));
+  pack(bodies, targets, aspect, groups, hold);
+  return bodies;
+}
+
 function body(index: number, radius: number, targets: Point[]): Body {
   const [x, y] = targets[index] as Point;
   return { index, radius, x, y };
 }
 
 /** Packs bodies round the centre: they fall towards it, members of a group towards the group's middle too, and push each other apart. */
-function pack(bodies: Body[], targets: Point[], aspect: number, groups: (number | null)[] = []): void {
+function pack(bodies: Body[], targets: Point[], aspect: number, groups: Graph["groups"], hold: number): void {
   const reach = Math.sqrt(areaOf(bodies.map(({ radius }) => radius)) / FILLED);
   const [wide, high] = [Math.sqrt(aspect), 1 / Math.sqrt(aspect)];
   const members = Map.groupBy(bodies.filter(({ index }) => (groups[index as number] ?? null) !== null), ({ index }) => groups[index as number]);
@@ -128,8 +135,9 @@ function pack(bodies: Body[], targets: Point[], aspect: number, groups: (number 
     const heat = 1 - step / PULLS;
     for (const body of bodies) {
       const [x, y] = targets[body.index as number] as Point;
-      body.x += (x - body.x) * 0.3 * heat * heat;
-      body.y += (y - body.y) * 0.3 * heat * heat;
+      const pull = 0.3 * heat * heat + hold;
+      body.x += (x - body.x) * pull;
+      body.y += (y - body.y) * pull;
       const [across, down] = [body.x / wide / reach, body.y / high / reach];
       const distance = Math.sqrt(Math.hypot(across * across, down * down)); // of the norm whose level lines are nearly rectangles
       if (!distance) continue;
@@ -149,12 +157,10 @@ function pack(bodies: Body[], targets: Point[], aspect: number, groups: (number 
   }
 }
 
-/** Returns the position that each node should have, so that every cluster is in a disc of its own. */
-function gathered(task: Task, order: number[]): Point[] {
-  const targets = wanted(task);
-  const groups = Map.groupBy(order.filter((at) => task.groups[at] !== null), (at) => task.groups[at] as number);
-  if (!groups.size) return targets;
-  const discs = [...groups].sort(([one], [two]) => one - two).map(([, members]) => {
+/** Moves targets, so that every cluster is in a disc of its own. */
+function gather(task: Graph, targets: Point[], order: number[], hold: number): void {
+  const groups = Map.groupBy(order.filter((at) => task.groups[at] !== null), (at) => task.groups[at]);
+  const discs = [...groups].sort(([, one], [, two]) => (one[0] as number) - (two[0] as number)).map(([, members]) => {
     const radius = Math.sqrt(areaOf(members.map((at) => task.radii[at] ?? 1)) / DENSITY);
     const centre = [0, 1].map((axis) => members.reduce((sum, at) => sum + ((targets[at] as Point)[axis] as number), 0) / members.length) as Point;
     return { members, radius, centre };
@@ -162,7 +168,7 @@ function gathered(task: Task, order: number[]): Point[] {
   const whole = [...targets, ...discs.map((disc) => disc.centre)];
   const loners = order.filter((at) => task.groups[at] === null).map((at) => body(at, task.radii[at] ?? 1, whole));
   const bodies = discs.map((disc, number) => body(targets.length + number, disc.radius, whole));
-  pack([...loners, ...bodies], whole, task.aspect);
+  pack([...loners, ...bodies], whole, task.aspect, [], hold);
   for (const { index, x, y } of loners) targets[index as number] = [x, y];
   discs.forEach(({ members, radius, centre: [left, top] }, number) => {
     const { x, y } = bodies[number] as Body;
@@ -173,7 +179,6 @@ function gathered(task: Task, order: number[]): Point[] {
       targets[at] = [x + (memberX - left) * part, y + (memberY - top) * part];
     }
   });
-  return targets;
 }
 
 /** Returns the position that each node should have: its anchor, or next to its neighbours, or at the rim. */

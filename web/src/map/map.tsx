@@ -336,25 +336,24 @@ function clicked(event: MouseEvent, stage: Stage): void {
 /** Width and height that a tip has at most. */
 const TIP = [270, 96] as const;
 
-/** Returns the left top corner of a tip: beside its bubble or line, where it covers neither; inside the map. */
-function tipAt({ x, y, bubble }: Tip): [number, number] {
+/** Returns the place of a tip: next to its bubble or line, where it covers neither; inside the map. */
+function tipAt({ x, y, bubble }: Tip): Record<string, number> {
   const { clientWidth: width, clientHeight: height } = stage.peek()?.layers[0] as HTMLCanvasElement;
   const [left, top, right, bottom] = ((bubble && stage.peek()?.boxOf(bubble)) ?? [x, y, x, y]).map((edge, at) => edge + (at < 2 ? -12 : 12)) as Box;
   const across = Math.max(4, Math.min(x - TIP[0] / 2, width - TIP[0] - 4));
   const along = Math.max(4, Math.min(y - TIP[1] / 2, height - TIP[1] - 4));
-  if (right + TIP[0] < width) return [right, along];
-  if (left - TIP[0] > 0) return [left - TIP[0], along];
-  if (bottom + TIP[1] < height) return [across, bottom];
-  if (top - TIP[1] > 0) return [across, top - TIP[1]];
-  return [x > width / 2 ? 4 : width - TIP[0] - 4, y > height / 2 ? 4 : height - TIP[1] - 4]; // the bubble fills the map
+  if (right + TIP[0] < width) return { left: right, top: along };
+  if (left - TIP[0] > 0) return { right: width - left, top: along };
+  if (bottom + TIP[1] < height) return { left: across, top: bottom };
+  if (top - TIP[1] > 0) return { left: across, bottom: height - top };
+  return { [x > width / 2 ? "left" : "right"]: 4, [y > height / 2 ? "top" : "bottom"]: 4 }; // the bubble fills the map
 }
 
 function TipCard() {
   const at = tip.value;
   if (!at) return null;
-  const [left, top] = tipAt(at);
   return (
-    <div class="tip" style={{ left: `${left}px`, top: `${top}px` }} aria-hidden="true">
+    <div class="tip" style={Object.entries(tipAt(at)).map(([edge, pixels]) => `${edge}: ${pixels}px`).join("; ")} aria-hidden="true">
       {at.bubble && <BubbleTip bubble={at.bubble} />}
       {at.line && <LineTip line={at.line} />}
     </div>

@@ -2,8 +2,7 @@
 import { computed } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Node } from "../data";
-import { isBurn } from "../finding";
-import { brief, counted, cut, date, exact, rough, share } from "../format";
+import { brief, counted, cut, date, exact, kindOf, rough, share } from "../format";
 import { isLeftOut } from "../map/scene";
 import { instant, select, shown } from "../state";
 import { added, show, view, type Sort } from "../view";
@@ -119,10 +118,9 @@ export function Excluded() {
 }
 
 function HolderText({ node }: { node: Node }) {
-  const kind = isBurn(node) ? "burn" : node.is_cex ? "exchange" : node.is_dex ? "pool" : node.is_contract ? "contract" : "hub";
   return (
     <>
-      <bdi class="cut">{node.label ? cut(node.label, 28) : brief(node.address)}</bdi> <span class="kind">{kind}</span>
+      <bdi class="cut">{node.label ? cut(node.label, 28) : brief(node.address)}</bdi> <span class="kind">{kindOf(node)}</span>
     </>
   );
 }

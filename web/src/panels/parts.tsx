@@ -2,8 +2,7 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { isBurn } from "../finding";
-import { brief, cut } from "../format";
+import { brief, cut, isBurn } from "../format";
 import { colourOf } from "../map/map";
 import { say, select, selectCluster, shown } from "../state";
 import { view } from "../view";

@@ -2,7 +2,7 @@
 import { colours, isDark, mixed, textOn } from "../colours";
 import { FIGURES, HEADLINE } from "../columns";
 import type { History, Instant } from "../data";
-import { brief, count, counted, cut, date, figure as figureText, name, partOf, share } from "../format";
+import { brief, count, counted, cut, date, figure as figureText, kindsOf, name, partOf, share } from "../format";
 import { arrowOf, type Look } from "../map/brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
 import { bounds, isExcluded, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
@@ -135,13 +135,14 @@ function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): 
   const has = (what: (bubble: Bubble) => boolean) => scene.bubbles.some(what);
   if (has(({ node }) => node.kind === "top_holder" && node.cluster_id === null)) note("Holder outside clusters", (centre) => pen.circle(centre, 6.5, { fill: lone }));
   if (has(({ node }) => node.kind === "magic")) note("Wallet that links holders", (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
-  if (has(({ node }) => node.kind === "time")) note("Exchange used at the same time", (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
+  const shared = scene.bubbles.flatMap(({ node }) => (node.kind === "time" ? [node] : []));
+  if (shared.length) note(`Used together: ${kindsOf(shared)}`, (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
   if (scene.lines.length) note("Transfers, as the arrow points", ([x, y]) => {
     pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
     pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
   });
   const isDrawn = (kind: "is_cex" | "is_contract") => scene.bubbles.some(({ node }) => node.kind === "top_holder" && node[kind]);
-  const absent = [!isDrawn("is_cex") && "exchanges", !isDrawn("is_contract") && "pools and contracts"].filter(Boolean).join(", ");
+  const absent = [!isDrawn("is_cex") && "exchanges", !isDrawn("is_contract") && "pools, contracts"].filter(Boolean).join(", ");
   const weak = [scene.more.length && counted(scene.more.length, "weaker line"), scene.hidden && counted(scene.hidden, "smaller member")].filter(Boolean).join(", ");
   [absent && `Not drawn: ${absent}`, weak && `Not drawn: ${weak}`].filter(Boolean).forEach((text, line) => pen.text([COLUMN, at + 21 * line], text || "", { size: 14, colour: quiet }));
 }

@@ -97,14 +97,14 @@ GROUP BY ALL;
 CREATE TABLE weakest AS
 SELECT
     side AS lacks, chain, token_address, timestamp, 1000000000 * coalesce(any_value(magic_links), 2) AS least,
-    CASE WHEN count(strength) >= coalesce(any_value(magic_limit), 40) THEN max(row(-strength, address)) END AS last,
-    1000000000 * ((coalesce(-last[1], least) // 1000000000) + 1) AS more
+    CASE WHEN count(strength) >= coalesce(any_value(magic_limit), 40) THEN max(row(-strength, address)) END AS last
 FROM drawn
 LEFT JOIN (SELECT * RENAME (has AS side) FROM strengths) USING (side, chain, token_address, timestamp)
 GROUP BY side, chain, token_address, timestamp;
 
 -- fits: the map of the side that lacks the magic node has room for one of its strength, of what is left of it, and of what
--- is not too recent. place: its place on the other map. more: clearly stronger than the last one.
+-- is not too recent. place: its place on the other map. busy: about twice its number of transfers, if those with all its
+-- counterparties are as many as those with holders.
 CREATE TABLE missing_magic AS
 WITH ranked AS (
     SELECT *, row_number() OVER (PARTITION BY has, chain, token_address, timestamp ORDER BY strength DESC, address) AS place
@@ -115,6 +115,7 @@ SELECT
     strength >= least AND coalesce(row(-strength, address) < last, true) AS fits,
     remaining >= least AND coalesce(row(-remaining, address) < last, true) AS fits_left,
     old >= least AND coalesce(row(-old, address) < last, true) AS fits_old,
+    2 * degree * (strength % 1000000000) / (strength // 1000000000) AS busy,
     CASE
         WHEN NOT mine.use_magic_nodes AND its.use_magic_nodes THEN 'other limits'
         WHEN fits AND NOT fits_left THEN ranked.cause
@@ -124,7 +125,7 @@ SELECT
         WHEN NOT fits THEN NULL
         WHEN has_more_labels AND (state IS NULL OR has_more_transfers) THEN 'other labels'
         WHEN has_more_labels THEN NULL
-        WHEN mine.hypernode_transfers < its.hypernode_transfers AND (state IS NULL OR remaining >= more)
+        WHEN mine.hypernode_transfers < its.hypernode_transfers AND (state IS NULL OR busy >= mine.hypernode_transfers)
             THEN 'other thresholds'
         WHEN NOT fits_old THEN state
         ELSE coalesce(lasting, late)

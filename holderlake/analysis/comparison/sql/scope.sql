@@ -140,6 +140,7 @@ WINDOW later AS (PARTITION BY list, chain, token_address ORDER BY timestamp);
 
 -- Amounts by address and instant. gap: their difference, where an address that one list lacks has nothing. is_same: the
 -- amount changed since the instant before by less than a hundredth of the gap. is_kept: it does so until the next instant.
+-- has_reached: one side has exactly the amount that the other one had at the instant before; will_reach: it has this one then.
 CREATE TABLE gaps AS
 WITH numbered AS (
     SELECT
@@ -158,7 +159,9 @@ SELECT
     one.place > 1 AND abs(one.held_a - coalesce(earlier.held_a, 0)) <= abs(one.gap) / 100 AS is_same_a,
     one.place > 1 AND abs(one.held_b - coalesce(earlier.held_b, 0)) <= abs(one.gap) / 100 AS is_same_b,
     has_next AND abs(one.held_a - coalesce(later.held_a, 0)) <= abs(one.gap) / 100 AS is_kept_a,
-    has_next AND abs(one.held_b - coalesce(later.held_b, 0)) <= abs(one.gap) / 100 AS is_kept_b
+    has_next AND abs(one.held_b - coalesce(later.held_b, 0)) <= abs(one.gap) / 100 AS is_kept_b,
+    coalesce(one.held_b = earlier.held_a OR one.held_a = earlier.held_b, false) AS has_reached,
+    coalesce(later.held_b = one.held_a OR later.held_a = one.held_b, false) AS will_reach
 FROM numbered AS one
 JOIN (SELECT list, chain, token_address, max(place) AS places FROM numbered GROUP BY ALL) USING (list, chain, token_address)
 LEFT JOIN (SELECT * REPLACE (place + 1 AS place) FROM numbered) AS earlier USING (list, chain, token_address, address, place)
@@ -225,7 +228,7 @@ WHERE one.side = 'a' AND other.side = 'b'
 -- Lists, and whether each differing amount or supply is that of another instant (is_delayed). It is not if the side that
 -- is ahead has the same amount at the instant before, as the other side then had the time to have it too; or if it has the
 -- same amount at the next instant, and the difference stays; or if the difference is that of the instant before or after
--- (one item may be another one); or if a link of the address differs that is not recent.
+-- (one item may be another one) and no side reaches the other's earlier amount; or if a link of the address differs that is not recent.
 CREATE TABLE scope AS
 WITH shared AS (
     SELECT chain, token_address, timestamp, address
@@ -253,7 +256,8 @@ linked AS (
 ),
 lasting AS (
     SELECT
-        gaps.*, is_late, linked.is_recent, NOT linked.is_recent OR gap IN (last_gap, next_gap) AND abs(gap) <> 1
+        gaps.*, is_late, linked.is_recent, NOT linked.is_recent
+            OR ((gap = last_gap AND NOT has_reached) OR (gap = next_gap AND NOT will_reach)) AND abs(gap) <> 1
             OR CASE ahead WHEN 'a' THEN is_same_a WHEN 'b' THEN is_same_b ELSE is_same_a AND is_same_b END
             OR (abs(next_gap - gap) < abs(gap) / 2 AND CASE ahead WHEN 'a' THEN is_kept_a WHEN 'b' THEN is_kept_b ELSE is_kept_a AND is_kept_b END)
             AS is_lasting

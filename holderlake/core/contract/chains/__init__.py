@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
 from typing import Literal
 
 NATIVE = "native"
@@ -51,11 +53,11 @@ class KnownChain:
 
     id: str
     name: str
-    evm_id: int | None
-    dexscreener_id: str | None
-    coingecko_id: str | None
     native_symbol: str
     native_decimals: int = 18
+    evm_id: int | None = None
+    dexscreener_id: str | None = None
+    coingecko_id: str | None = None
     family: Family = "evm"
     first_day: date | None = None
     """A day (UTC) on or before the chain's first block. None if no such day is certain."""
@@ -63,110 +65,13 @@ class KnownChain:
     is_served: bool = True
 
 
-KNOWN_CHAINS: dict[str, KnownChain] = {
-    chain.id: chain
-    for chain in (
-        KnownChain(
-            "eth", "Ethereum", 1, "ethereum", "ethereum", "ETH", first_day=date(2015, 7, 30), explorer="etherscan.io"
-        ),
-        KnownChain("base", "Base", 8453, "base", "base", "ETH", first_day=date(2023, 6, 15), explorer="basescan.org"),
-        KnownChain(
-            "solana",
-            "Solana",
-            None,
-            "solana",
-            "solana",
-            "SOL",
-            9,
-            "solana",
-            first_day=date(2020, 3, 16),
-            explorer="solscan.io",
-        ),
-        KnownChain(
-            "tron", "TRON", None, "tron", "tron", "TRX", 6, "tron", first_day=date(2018, 6, 25), explorer="tronscan.org"
-        ),
-        KnownChain(
-            "bsc",
-            "BNB Smart Chain",
-            56,
-            "bsc",
-            "binance-smart-chain",
-            "BNB",
-            first_day=date(2020, 4, 20),
-            explorer="bscscan.com",
-        ),
-        KnownChain("sonic", "Sonic", 146, "sonic", "sonic", "S", explorer="sonicscan.org"),
-        KnownChain(
-            "ton",
-            "TON",
-            None,
-            "ton",
-            "the-open-network",
-            "TON",
-            9,
-            "ton",
-            first_day=date(2019, 11, 15),
-            explorer="tonviewer.com",
-        ),
-        KnownChain(
-            "avalanche",
-            "Avalanche",
-            43114,
-            "avalanche",
-            "avalanche",
-            "AVAX",
-            first_day=date(2020, 9, 10),
-            explorer="snowtrace.io",
-        ),
-        KnownChain(
-            "polygon",
-            "Polygon",
-            137,
-            "polygon",
-            "polygon-pos",
-            "POL",
-            first_day=date(2020, 5, 30),
-            explorer="polygonscan.com",
-        ),
-        KnownChain("monad", "Monad", 143, "monad", "monad", "MON", explorer="monadscan.com"),
-        KnownChain("hyperevm", "HyperEVM", 999, "hyperevm", "hyperevm", "HYPE", explorer="hyperevmscan.io"),
-        KnownChain(
-            "arbitrum",
-            "Arbitrum One",
-            42161,
-            "arbitrum",
-            "arbitrum-one",
-            "ETH",
-            first_day=date(2021, 5, 28),
-            explorer="arbiscan.io",
-        ),
-        KnownChain("robinhood", "Robinhood Chain", None, None, None, "ETH"),
-        KnownChain("arc", "Arc", None, None, None, "USDC", 6),
-        KnownChain(
-            "optimism",
-            "OP Mainnet",
-            10,
-            "optimism",
-            "optimistic-ethereum",
-            "ETH",
-            first_day=date(2021, 1, 14),
-            explorer="optimistic.etherscan.io",
-            is_served=False,
-        ),
-        KnownChain(
-            "gnosis",
-            "Gnosis",
-            100,
-            "gnosischain",
-            "xdai",
-            "XDAI",
-            first_day=date(2018, 10, 8),
-            explorer="gnosisscan.io",
-            is_served=False,
-        ),
-    )
-}
+def _known_chains() -> dict[str, KnownChain]:
+    tables = tomllib.loads(Path(__file__).with_name("known_chains.toml").read_text("utf-8"))
+    return {chain: KnownChain(chain, **values) for chain, values in tables.items()}
 
+
+KNOWN_CHAINS: dict[str, KnownChain] = _known_chains()
+"""The known chains by id, from ``known_chains.toml``."""
 SERVED_CHAINS = tuple(chain.id for chain in KNOWN_CHAINS.values() if chain.is_served)
 """The chains that a service lists. A store can have further chains."""
 

@@ -13,55 +13,41 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Literal, Self, cast
+from types import SimpleNamespace, TracebackType
+from typing import Any, Final, Literal, Self, TypeVar, cast, get_args
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, select, text, update
 
 from holderlake.core.contract.times import utc_now
-from holderlake.core.provider.errors import BudgetExceeded
+from holderlake.core.provider.errors import BudgetExceeded, NotAnswer
+from holderlake.core.provider.ledger import entries, statements
 from holderlake.core.provider.ledger.entries import (
     MOST_CREDITS,
     Claimed,
-    MarkBroken,
     Operation,
-    Pause,
     Release,
     Reservation,
     Reserve,
     Settle,
 )
-from holderlake.core.provider.ledger.reports import Ceiling, Problem, ReportRow, Restored, Totals, Unsettled
-from holderlake.core.provider.ledger.statements import (
-    ACCOUNT,
-    BALANCE,
-    BALANCE_ORDER,
-    DAYS,
-    ENTRIES,
-    FIRST_BALANCES,
-    FORMAT,
-    HOMES,
-    IS_RESERVED,
-    RATE_QUEUE,
-    RUNS,
-    SPENDING,
-    TABLES,
-    WRONG_SUM,
-    cost_of,
-    count_of,
-)
+from holderlake.core.provider.ledger.statements import DAYS, ENTRIES, IS_RESERVED, cost_of, count_of
 from holderlake.core.storage.owners import Owner
 from holderlake.core.storage.state import Row, StateConnection, Where, inserted, open_state, put, unix_now
 
+T = TypeVar("T")
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
+_NO_ORDER: Final = SimpleNamespace(newest=0, closed=0, alone=0, period=None)
+"""Row of ``statements.BALANCE_ORDER`` before the first call."""
 _LATE_ANSWERS: Final = 512
 """Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
+_PROVEN: Final = ("reset", *get_args(NotAnswer))
+"""Problems of calls that are over, so that a later balance proves whether they were charged."""
 _ENTRY: Final = ENTRIES.c
 _NEWEST: Final = select(func.coalesce(func.max(_ENTRY.id), 0))
-_RUN_COST: Final = select(RUNS.c.cost).where(RUNS.c.name == bindparam("name"))
+_RUN_COST: Final = select(statements.RUNS.c.cost).where(statements.RUNS.c.name == bindparam("name"))
 _DAY_COST: Final = select(DAYS.c.cost).where(DAYS.c.name == bindparam("name"))
 _COST_SINCE: Final = select(func.sum(DAYS.c.cost)).where(DAYS.c.name >= bindparam("day"))
 _MARK_BROKEN: Final = (
@@ -80,9 +66,9 @@ _GROUPS: Final[dict[str, ColumnElement[Any]]] = {
 class CreditLedger:
     """The ledger in a SQLite file or in PostgreSQL, for any number of threads, processes and, with PostgreSQL, hosts.
 
-    Ceilings are in hundredths of a credit, None for no ceiling. ``renewal_day``: the day of the month on which the
-    provider renews the allowance; the last day in shorter months. ``now`` returns the time (naive UTC); by default the
-    rate limit uses the clock of the database's server instead. Every method raises ``DatabaseError``.
+    Ceilings are None for no ceiling. ``renewal_day``: the day of the month on which the provider renews the allowance;
+    the last day in shorter months. ``now`` returns the time (naive UTC); by default the rate limit uses the clock of
+    the database's server instead. Every method raises ``DatabaseError``.
     """
 
     def __init__(
@@ -102,59 +88,15 @@ class CreditLedger:
         self._now = now
         place = Path(location) if isinstance(location, str) else location
         # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
-        self._db = open_state(place, TABLES, "FULL", _REMEDY, FORMAT)
+        self._db = open_state(place, statements.TABLES, "FULL", _REMEDY, statements.FORMAT)
         self._owner = Owner(self._db, place)
 
     def __str__(self) -> str:
         return str(self._db)
 
-    def newest_day(self) -> str | None:
-        """Return the day (YYYY-MM-DD) of the newest entry; None in an empty ledger."""
-        ((day,),) = self._db.rows(select(func.max(_ENTRY.day)))
-        return None if day is None else str(day)
-
-    def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None, *, once: bool = False) -> bool:
-        """Add lost calls as settled entries of the run ``run_id``. Return False if another process has added calls.
-
-        ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
-        changed since, or, with ``once``, if the run has calls already.
-        """
-        rows = [
-            _row(run_id, entry.endpoint, entry.subject, entry.day, entry.cost) | {"state": "settled"}
-            for entry in entries
-        ]
-
-        def add(db: StateConnection) -> bool:
-            if not rows or db.scalar(select(func.max(_ENTRY.day))) != newest_day:
-                return False
-            if once and db.scalar(select(RUNS.c.name).where(RUNS.c.name == run_id)):
-                return False
-            inserted(db, ENTRIES, rows)
-            return True
-
-        return self._db.run(add)
-
-    def knows_home(self, name: str) -> bool:
-        """Return whether ``add_home`` has added the calls of the home ``name``."""
-        return bool(self._db.rows(select(HOMES).where(HOMES.c.name == name)))
-
-    def add_home(self, name: str, calls: Sequence[Row]) -> bool:
-        """Add all calls of another home and return True; return False if they were added before.
-
-        ``calls`` are rows of ``ENTRIES`` without ids and claims. The comparison of the ledger's charges with the
-        decrease of the provider's balance starts again.
-        """
-
-        def add(db: StateConnection) -> bool:
-            if db.scalar(select(HOMES).where(HOMES.c.name == name)):
-                return False
-            db.execute(insert(HOMES), {"name": name})
-            inserted(db, ENTRIES, calls)
-            db.execute(delete(FIRST_BALANCES))
-            db.execute(delete(BALANCE_ORDER))
-            return True
-
-        return self._db.run(add)
+    def change(self, work: Callable[[StateConnection], T]) -> T:
+        """Run ``work`` in one transaction that may write to the tables of ``statements``, and return its result."""
+        return self._db.run(work)
 
     def close(self) -> None:
         """End the claims of this object and close the database; the ledger cannot be used afterwards."""
@@ -181,20 +123,14 @@ class CreditLedger:
     def _apply(
         self, db: StateConnection, operations: Sequence[Operation]
     ) -> list[Reservation | Claimed | Exception | None]:
-        closing = {
-            place: operation for place, operation in enumerate(operations) if isinstance(operation, Settle | Release)
-        }
-        reserving = {place: operation for place, operation in enumerate(operations) if isinstance(operation, Reserve)}
-        broken_entries = [
-            {"entry": operation.entry, "problem": operation.problem}
-            for operation in operations
-            if isinstance(operation, MarkBroken)
-        ]
-        pause = max((operation.seconds for operation in operations if isinstance(operation, Pause)), default=0.0)
+        closing = {place: each for place, each in enumerate(operations) if isinstance(each, Settle | Release)}
+        reserving = {place: each for place, each in enumerate(operations) if isinstance(each, Reserve)}
+        broken = [asdict(each) for each in operations if isinstance(each, entries.MarkBroken)]
+        pause = max((each.seconds for each in operations if isinstance(each, entries.Pause)), default=0.0)
         results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
-        if broken_entries:
-            db.execute(_MARK_BROKEN, broken_entries)
-        if closing or broken_entries:
+        if broken:
+            db.execute(_MARK_BROKEN, broken)
+        if closing or broken:
             for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                 results[place] = error
         if pause:
@@ -211,33 +147,21 @@ class CreditLedger:
         closed: list[Row] = []
         balances: list[tuple[int, int]] = []
         for operation in closing:
-            if operation.entry not in still:
-                errors.append(
-                    ValueError(f"ledger entry {operation.entry} is not reserved: it does not exist or is closed")
-                )
+            errors.append(_fault(operation, still))
+            if errors[-1] is not None:
                 continue
-            if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
-                errors.append(
-                    ValueError(
-                        f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}"
-                    )
-                )
-                continue
-            errors.append(None)
             still.remove(operation.entry)
-            if isinstance(operation, Release):
-                closed.append({"entry": operation.entry, "state": "released", "cost": 0, "problem": None})
-            else:
-                charged = {"cost": operation.cost, "problem": operation.problem}
-                closed.append({"entry": operation.entry, "state": "settled", **charged})
-                if operation.credits_remaining is not None and abs(operation.credits_remaining) <= MOST_CREDITS:
-                    balances.append((operation.credits_remaining, operation.entry))
+            is_settled = isinstance(operation, Settle)
+            settle = operation if isinstance(operation, Settle) else Settle(operation.entry, 0)
+            state = {"state": "settled" if is_settled else "released", "cost": settle.cost, "problem": settle.problem}
+            closed.append({"entry": settle.entry} | state)
+            if settle.credits_remaining is not None and abs(settle.credits_remaining) <= MOST_CREDITS:
+                balances.append((settle.credits_remaining, settle.entry))
         if closed:
             db.execute(_CLOSE, closed)
-        stored_order = db.execute(select(BALANCE_ORDER)).first()
-        order = BalanceOrder(*stored_order[1:]) if stored_order else BalanceOrder()
+        order = db.execute(select(statements.BALANCE_ORDER)).first() or _NO_ORDER
         newest = db.scalar(_NEWEST) or 0
-        put(db, BALANCE_ORDER, {"closed": newest})
+        put(db, statements.BALANCE_ORDER, {"closed": newest})
         if balances:
             lowest, entry = min(balances)
             self._note_balance(db, lowest, entry, newest, order)
@@ -247,59 +171,55 @@ class CreditLedger:
         """Record which API key is charged. After a change, the comparison with the provider's balance starts again."""
 
         def use(db: StateConnection) -> None:
-            stored_account = db.execute(select(ACCOUNT.c.salt, ACCOUNT.c.mark)).first()
+            stored_account = db.execute(select(statements.ACCOUNT.c.salt, statements.ACCOUNT.c.mark)).first()
             salt, mark = stored_account or (secrets.token_hex(16), None)
             key_mark = hashlib.blake2b(
                 f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8
             ).hexdigest()
             if mark not in (None, key_mark):
-                for table in (FIRST_BALANCES, BALANCE, BALANCE_ORDER):
+                for table in (statements.FIRST_BALANCES, statements.BALANCE, statements.BALANCE_ORDER):
                     db.execute(delete(table))
             if mark != key_mark:
-                put(db, ACCOUNT, {"salt": salt, "mark": key_mark})
+                put(db, statements.ACCOUNT, {"salt": salt, "mark": key_mark})
 
         self._db.run(use)
 
-    def _note_balance(
-        self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: BalanceOrder
-    ) -> None:
+    def _note_balance(self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: Any) -> None:
         """Store the balance in the answer of the call ``entry``, unless a later balance is stored.
 
         ``newest`` is the newest call. A call that was reserved after the stored balance came is later for certain. Of
         calls that were open at once, the lowest balance is the latest.
         """
         now = self._now()
-        stored_balance = db.scalar(select(BALANCE.c.credits))
+        stored_balance = db.scalar(select(statements.BALANCE.c.credits))
         start = self._period(now.date())[0].isoformat()
         first_balance = _first_balance(db, start)
         is_more = stored_balance is not None and credits_remaining > stored_balance
         if first_balance is None or (is_more and _was_raised(db, start, sum(first_balance), credits_remaining)):
             settled, _ = _spent_since(db, start)
-            put(db, FIRST_BALANCES, {"period": start, "credits": credits_remaining, "settled": settled})
+            put(db, statements.FIRST_BALANCES, {"period": start, "credits": credits_remaining, "settled": settled})
         elif is_more and entry <= order.newest:
             return  # an answer that was overtaken by a later one
-        put(db, BALANCE, {"credits": credits_remaining, "at": now.isoformat()})
-        put(db, BALANCE_ORDER, {"newest": newest})
+        put(db, statements.BALANCE, {"credits": credits_remaining, "at": now.isoformat()})
+        put(db, statements.BALANCE_ORDER, {"newest": newest})
         if entry == newest and entry > order.closed and not _is_any_open(db):
             self._note_exact_balance(db, credits_remaining, entry, start, order)
 
     def _note_exact_balance(
-        self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: BalanceOrder
+        self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: Any
     ) -> None:
         """Store the balance of a call that was the only open one, so that it has the charges of all earlier calls.
 
-        If the balance fell since the last such call by exactly the settled charges, release the calls in between whose
-        connection was reset before an answer: they were not charged.
+        If the balance fell since the last such call by exactly the settled charges, release the calls in between that
+        got no answer (``_PROVEN``): they were not charged.
         """
         reserved = _sum(db, _ENTRY.cost, IS_RESERVED, _ENTRY.day >= start)
         settled = _cost_since(db, start) - reserved
-        if order.period == start and order.credits is not None and order.settled is not None:
-            is_explained = order.credits - credits_remaining == settled - order.settled
-            if is_explained:
-                resets = IS_RESERVED, _ENTRY.problem == "reset", _ENTRY.id > order.alone, _ENTRY.id < entry
-                db.execute(update(ENTRIES).where(*resets).values(state="released", cost=0))
+        if order.period == start and order.credits - credits_remaining == settled - order.settled:
+            proven = IS_RESERVED, _ENTRY.problem.in_(_PROVEN), _ENTRY.id > order.alone, _ENTRY.id < entry
+            db.execute(update(ENTRIES).where(*proven).values(state="released", cost=0))
         alone = {"alone": entry, "period": start, "credits": credits_remaining, "settled": settled}
-        put(db, BALANCE_ORDER, alone)
+        put(db, statements.BALANCE_ORDER, alone)
 
     def _reserve(
         self, db: StateConnection, reserving: Sequence[Reserve]
@@ -331,8 +251,11 @@ class CreditLedger:
 
     def _add(self, db: StateConnection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
         rows = [
-            _row(call.run_id, call.endpoint, call.subject, today, call.cost)
-            | {"state": "reserved", "answer": call.answer, "owner": self._owner.name if call.answer else None}
+            {
+                **{"run_id": call.run_id, "endpoint": call.endpoint, "subject": call.subject},
+                **{"day": today.isoformat(), "state": "reserved", "cost": call.cost, "expected": call.cost},
+                **{"answer": call.answer, "owner": self._owner.name if call.answer else None},
+            }
             for call in fitting
         ]
         waits = self._waits(db, [call.rate_per_minute for call in fitting])
@@ -356,7 +279,7 @@ class CreditLedger:
         The calls of all processes queue; the queue's end is stored. Calls with a rate wait at least ``pause`` seconds.
         """
         now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
-        queue = db.execute(select(RATE_QUEUE.c.asked_at, RATE_QUEUE.c.free_at)).first()
+        queue = db.execute(select(statements.RATE_QUEUE.c.asked_at, statements.RATE_QUEUE.c.free_at)).first()
         updated_at, free_at = queue or (now, now)
         # If the clock was set back, the queue starts again.
         free_at = max(now + pause, free_at if updated_at <= now else now)
@@ -364,18 +287,18 @@ class CreditLedger:
         for rate in rates_per_minute:
             waits.append(free_at - now if rate else 0.0)
             free_at += 60 / rate if rate else 0.0
-        put(db, RATE_QUEUE, {"asked_at": now, "free_at": free_at})
+        put(db, statements.RATE_QUEUE, {"asked_at": now, "free_at": free_at})
         return waits
 
-    def totals(self, run_id: str | None = None) -> Totals:
+    def totals(self, run_id: str | None = None) -> entries.Totals:
         """Return the credits of the current month and all ceilings, including the ceiling of ``run_id`` if given."""
         return self._db.run(lambda db: self._totals(db, run_id), write=False)
 
-    def _totals(self, db: StateConnection, run_id: str | None) -> Totals:
+    def _totals(self, db: StateConnection, run_id: str | None) -> entries.Totals:
         today = self._now().date()
         start, renewal = self._period(today)
         spent, reserved = _spent_since(db, start.isoformat())
-        balance, at = db.execute(select(BALANCE.c.credits, BALANCE.c.at)).first() or (None, None)
+        balance, at = db.execute(select(statements.BALANCE.c.credits, statements.BALANCE.c.at)).first() or (None, None)
         first_balance = _first_balance(db, start.isoformat())
         ceilings = tuple(self._ceilings(db, today, run_id))
         charged, ledger_cost = (
@@ -386,9 +309,11 @@ class CreditLedger:
         balance_at = None
         with suppress(ValueError):  # of a damaged file
             balance_at = at and datetime.fromisoformat(at)
-        newest = db.scalar(select(BALANCE_ORDER.c.newest)) or 0
+        newest = db.scalar(select(statements.BALANCE_ORDER.c.newest)) or 0
         uncharged = _uncharged(db, newest, start.isoformat())
-        return Totals(spent, reserved, ceilings, start, renewal, balance, balance_at, charged, ledger_cost, uncharged)
+        return entries.Totals(
+            spent, reserved, ceilings, start, renewal, balance, balance_at, charged, ledger_cost, uncharged
+        )
 
     def left_this_month(self) -> int | None:
         """Return the credits that can still be spent this month, in hundredths; None if unknown.
@@ -402,7 +327,9 @@ class CreditLedger:
             amounts.append(totals.credits_remaining)
         return min((amount for amount in amounts if amount is not None), default=None)
 
-    def report(self, by: Literal["endpoint", "day", "run", "token"], since: date | None = None) -> list[ReportRow]:
+    def report(
+        self, by: Literal["endpoint", "day", "run", "token"], since: date | None = None
+    ) -> list[entries.ReportRow]:
         """Return the calls and credits since a day, with one row for each endpoint, day, run or token.
 
         Days are sorted by date, the others by falling cost.
@@ -410,22 +337,18 @@ class CreditLedger:
         name = _GROUPS[by].label("name")
         rows = self._db.rows(
             select(
-                name,
-                func.count() - count_of("released"),
-                cost_of("settled"),
-                cost_of("reserved"),
-                count_of("released"),
+                name, func.count() - count_of("released"), cost_of("settled"), cost_of("reserved"), count_of("released")
             )
             .where(_ENTRY.day >= (since.isoformat() if since else ""))
             .group_by(name)
             .order_by(*(() if by == "day" else (func.sum(_ENTRY.cost).desc(),)), name)
         )
-        return [ReportRow(*row) for row in rows]
+        return [entries.ReportRow(*row) for row in rows]
 
     def totals_by_day(self) -> dict[str, tuple[int, int]]:
         """Return two totals of each day (YYYY-MM-DD): hundredths of a credit, settled or reserved, and open calls."""
         calls = self._db.rows(select(_ENTRY.day, func.count()).where(IS_RESERVED).group_by(_ENTRY.day))
-        open_calls = {day: count for day, count in calls}
+        open_calls = dict(calls)
         return {day: (cost, open_calls.get(day, 0)) for day, cost in self._db.rows(select(DAYS))}
 
     def newest(self) -> int:
@@ -433,35 +356,37 @@ class CreditLedger:
         return int(self._db.rows(_NEWEST)[0][0])
 
     def spending(self, day: str) -> list[tuple[Any, ...]]:
-        """Return the calls of a day (YYYY-MM-DD), summed by run, endpoint and subject, as ``SPENDING`` selects them."""
-        return self._db.rows(SPENDING.where(_ENTRY.day == day))
+        """Return the calls of a day (YYYY-MM-DD) as rows of ``statements.SPENDING``."""
+        return self._db.rows(statements.SPENDING.where(_ENTRY.day == day))
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[entries.Problem]:
         """Return the number and cost of calls whose answers had a problem, one row for each kind of problem."""
         problem = _ENTRY.problem
         sums = select(problem, func.count(), cost_of("settled"), cost_of("reserved")).where(problem.is_not(None))
-        return [Problem(*row) for row in self._db.rows(sums.group_by(problem).order_by(problem))]
+        return [entries.Problem(*row) for row in self._db.rows(sums.group_by(problem).order_by(problem))]
 
-    def unsettled(self) -> list[Unsettled]:
+    def unsettled(self) -> list[entries.Unsettled]:
         """Return the entries that are still reserved, oldest first."""
         columns = (_ENTRY.id, _ENTRY.run_id, _ENTRY.endpoint, _ENTRY.subject, _ENTRY.day, _ENTRY.cost)
         rows = self._db.rows(select(*columns).where(IS_RESERVED).order_by(_ENTRY.id))
         return [
-            Unsettled(entry, run_id, endpoint, subject, date.fromisoformat(day), cost)
+            entries.Unsettled(entry, run_id, endpoint, subject, date.fromisoformat(day), cost)
             for entry, run_id, endpoint, subject, day, cost in rows
         ]
 
     def damage(self) -> str | None:
         """Return an error text if the costs of calls do not add up to the stored sums of days and runs, else None."""
-        wrong = self._db.rows(text(WRONG_SUM))
+        wrong = self._db.rows(text(statements.WRONG_SUM))
         return f"{self}: the costs of its calls do not add up to its stored sums of days and runs" if wrong else None
 
-    def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[Ceiling]:
+    def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[entries.Ceiling]:
         start, _ = self._period(today)
         if run_id is not None:
-            yield Ceiling("per_run", self._limits["per_run"], db.scalar(_RUN_COST, {"name": run_id}) or 0)
-        yield Ceiling("per_day", self._limits["per_day"], db.scalar(_DAY_COST, {"name": today.isoformat()}) or 0)
-        yield Ceiling("per_month", self._limits["per_month"], _cost_since(db, start.isoformat()))
+            yield entries.Ceiling("per_run", self._limits["per_run"], db.scalar(_RUN_COST, {"name": run_id}) or 0)
+        yield entries.Ceiling(
+            "per_day", self._limits["per_day"], db.scalar(_DAY_COST, {"name": today.isoformat()}) or 0
+        )
+        yield entries.Ceiling("per_month", self._limits["per_month"], _cost_since(db, start.isoformat()))
 
     def _way_out(self, name: str, today: date) -> str:
         waits = {
@@ -479,27 +404,13 @@ class CreditLedger:
         return _day_of_month(today.year, today.month - 1, self._renewal_day), this_renewal
 
 
-@dataclass(frozen=True)
-class BalanceOrder:
-    """Numbers of entries that say which of two balances is later, and the last exact balance.
-
-    ``newest`` and ``closed`` are the newest entry when the last balance came and when the last call was closed.
-    ``alone`` is the last call that was the only open one; ``credits`` is its balance, ``settled`` the sum settled by
-    then in the period that began on ``period``.
-    """
-
-    newest: int = 0
-    closed: int = 0
-    alone: int = 0
-    period: str | None = None
-    credits: int | None = None
-    settled: int | None = None
-
-
-def _row(run_id: str, endpoint: str, subject: str | None, day: date, cost: int) -> dict[str, Any]:
-    """Return the values of an entry that do not depend on its state."""
-    call = {"run_id": run_id, "endpoint": endpoint, "subject": subject, "day": day.isoformat()}
-    return call | {"cost": cost, "expected": cost}
+def _fault(operation: Settle | Release, reserved: Collection[int]) -> ValueError | None:
+    """Return the error of an operation that cannot close its entry; None if it can."""
+    if operation.entry not in reserved:
+        return ValueError(f"ledger entry {operation.entry} is not reserved: it does not exist or is closed")
+    if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
+        return ValueError(f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}")
+    return None
 
 
 def _end_claims(db: StateConnection, owners: Collection[str]) -> None:
@@ -524,7 +435,9 @@ def _cost_since(db: StateConnection, day: str) -> int:
 
 def _first_balance(db: StateConnection, period: str) -> tuple[int, int] | None:
     """Return the first balance of the period, and the sum settled by then; None if no balance came."""
-    query = select(FIRST_BALANCES.c.credits, FIRST_BALANCES.c.settled).where(FIRST_BALANCES.c.period == period)
+    query = select(statements.FIRST_BALANCES.c.credits, statements.FIRST_BALANCES.c.settled).where(
+        statements.FIRST_BALANCES.c.period == period
+    )
     return cast("tuple[int, int] | None", db.execute(query).first())
 
 

@@ -4,56 +4,39 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import (
-    CheckConstraint,
-    Column,
-    ColumnElement,
-    Connection,
-    Double,
-    Identity,
-    Index,
-    MetaData,
-    Table,
-    Text,
-    case,
-    cast,
-    event,
-    func,
-    literal_column,
-    select,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Column, ColumnElement, Connection, Table, Text
 
 from holderlake.core.storage.state import WHOLE, single
 
 FORMAT: Final = 1
 """Format of the ledger's tables."""
-TABLES: Final = MetaData()
+TABLES: Final = sa.MetaData()
 # ``answer`` and ``owner`` are set only during a claim. ``expected`` is the cost by the price list, before the call.
 ENTRIES: Final = Table(
     "entries",
     TABLES,
-    Column("id", WHOLE, Identity(), primary_key=True),
+    Column("id", WHOLE, sa.Identity(), primary_key=True),
     Column("run_id", Text, nullable=False),
     Column("endpoint", Text, nullable=False),
     Column("subject", Text),
     Column("day", Text, nullable=False),
-    Column("state", Text, CheckConstraint("state IN ('reserved', 'settled', 'released')"), nullable=False),
-    Column("cost", WHOLE, CheckConstraint("cost >= 0"), nullable=False),
+    Column("state", Text, sa.CheckConstraint("state IN ('reserved', 'settled', 'released')"), nullable=False),
+    Column("cost", WHOLE, sa.CheckConstraint("cost >= 0"), nullable=False),
     Column("problem", Text),
     Column("answer", Text),
     Column("owner", Text),
     Column("expected", WHOLE, nullable=False),
     sqlite_autoincrement=True,
 )
-IS_RESERVED: Final = ENTRIES.c.state == literal_column("'reserved'")
+IS_RESERVED: Final = ENTRIES.c.state == sa.literal_column("'reserved'")
 """Condition of a partial index, which databases use only if they see the value."""
-_HAS_PROBLEM: Final = text("problem IS NOT NULL")
-_IS_CLAIMED: Final = text("answer IS NOT NULL")
-Index("entries_by_day", ENTRIES.c.day)
-Index("entries_reserved", ENTRIES.c.state, sqlite_where=IS_RESERVED, postgresql_where=IS_RESERVED)
-Index("entries_problem", ENTRIES.c.problem, sqlite_where=_HAS_PROBLEM, postgresql_where=_HAS_PROBLEM)
-Index("entries_claimed", ENTRIES.c.answer, unique=True, sqlite_where=_IS_CLAIMED, postgresql_where=_IS_CLAIMED)
+_HAS_PROBLEM: Final = sa.text("problem IS NOT NULL")
+_IS_CLAIMED: Final = sa.text("answer IS NOT NULL")
+sa.Index("entries_by_day", ENTRIES.c.day)
+sa.Index("entries_reserved", ENTRIES.c.state, sqlite_where=IS_RESERVED, postgresql_where=IS_RESERVED)
+sa.Index("entries_problem", ENTRIES.c.problem, sqlite_where=_HAS_PROBLEM, postgresql_where=_HAS_PROBLEM)
+sa.Index("entries_claimed", ENTRIES.c.answer, unique=True, sqlite_where=_IS_CLAIMED, postgresql_where=_IS_CLAIMED)
 # Sums for the ceilings, updated by triggers: to add a month of entries before each call would be slow.
 DAYS, RUNS = (
     Table(
@@ -81,7 +64,7 @@ FIRST_BALANCES: Final = Table(
 BALANCE_ORDER: Final = single(
     "balance_order",
     TABLES,
-    *(Column(name, WHOLE, nullable=False, server_default=text("0")) for name in ("newest", "closed", "alone")),
+    *(Column(name, WHOLE, nullable=False, server_default=sa.text("0")) for name in ("newest", "closed", "alone")),
     Column("period", Text),
     Column("credits", WHOLE),
     Column("settled", WHOLE),
@@ -91,7 +74,7 @@ ACCOUNT: Final = single("account", TABLES, Column("salt", Text), Column("mark", 
 # Homes whose own ledgers were copied to this one.
 HOMES: Final = Table("homes", TABLES, Column("name", Text, primary_key=True))
 # The end of the queue of calls for the rate limit, in unix seconds.
-RATE_QUEUE: Final = single("rate_queue", TABLES, Column("asked_at", Double), Column("free_at", Double))
+RATE_QUEUE: Final = single("rate_queue", TABLES, Column("asked_at", sa.Double), Column("free_at", sa.Double))
 
 _SQLITE_TRIGGERS: Final = (
     """
@@ -132,7 +115,7 @@ _POSTGRESQL_TRIGGERS: Final = (
 )
 
 
-@event.listens_for(ENTRIES, "after_create")
+@sa.event.listens_for(ENTRIES, "after_create")
 def _add_triggers(table: Table, db: Connection, **options: Any) -> None:
     for trigger in _POSTGRESQL_TRIGGERS if db.dialect.name == "postgresql" else _SQLITE_TRIGGERS:
         db.exec_driver_sql(trigger)
@@ -140,21 +123,21 @@ def _add_triggers(table: Table, db: Connection, **options: Any) -> None:
 
 def cost_of(state: str) -> ColumnElement[int]:
     """Return the column of a query of entries with the hundredths of a credit of those in a state."""
-    return cast(func.coalesce(func.sum(ENTRIES.c.cost).filter(ENTRIES.c.state == state), 0), WHOLE)
+    return sa.cast(sa.func.coalesce(sa.func.sum(ENTRIES.c.cost).filter(ENTRIES.c.state == state), 0), WHOLE)
 
 
 def count_of(state: str) -> ColumnElement[int]:
     """Return the column of a query of entries with the number of those in a state."""
-    return func.count(case((ENTRIES.c.state == state, 1)))
+    return sa.func.count(sa.case((ENTRIES.c.state == state, 1)))
 
 
 _CALL: Final = (ENTRIES.c.run_id, ENTRIES.c.endpoint, ENTRIES.c.subject)
 SPENDING: Final = (
-    select(
+    sa.select(
         *_CALL,
         *map(count_of, ("settled", "reserved", "released")),
-        func.count(ENTRIES.c.problem),
-        cast(func.sum(ENTRIES.c.expected), WHOLE),
+        sa.func.count(ENTRIES.c.problem),
+        sa.cast(sa.func.sum(ENTRIES.c.expected), WHOLE),
         *map(cost_of, ("settled", "reserved")),
     )
     .group_by(*_CALL)

@@ -1,4 +1,4 @@
-"""The sections ``[lake]``, ``[bucket]``, ``[state]`` and ``[sql]``: places of data, and warnings about queries."""
+"""The sections ``[lake]``, ``[state]`` and ``[sql]``: places of data, and warnings about queries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from holderlake.core.settings.fields import DatabaseUrl, Duration, HttpAddress, MemoryLimit, Section
+from holderlake.core.setting_types import DatabaseUrl, Duration, HttpAddress, MemoryLimit, Section
 from holderlake.core.units import parse_memory_limit
 
 
@@ -63,19 +63,8 @@ class LakeSettings(Section):
         return parse_memory_limit(self.cache)
 
 
-class BucketSettings(Section):
-    """Object storage that the lake is pushed to and pulled from. Its keys come from the environment, under the names
-    that the storage uses itself, such as AWS_ACCESS_KEY_ID."""
-
-    url: str | None = Field(
-        default=None, pattern=r"^(s3|gs|az)://[^@\s?]+$", description="Bucket and folder, such as s3://bucket/lake"
-    )
-    endpoint: HttpAddress | None = Field(default=None, description="Address of an S3 server other than Amazon's")
-    region: str | None = Field(default=None, description="The bucket's region")
-
-
 class StateSettings(Section):
-    """The place of ledger, ceilings, rate limit, claims of answers, paused backfills and sent alerts: in `home`, or in
+    """The place of ledger, ceilings, rate limit, claims of answers and sent alerts: in `home`, or in
     PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
 
     url: DatabaseUrl | None = Field(

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from holderlake.core.contract.chains.addresses import parse_unplaced_address
 from holderlake.core.contract.models import ChainId, HolderLimit, TokenKey
-from holderlake.core.settings.fields import Addresses, HttpAddress, Section, distinct
+from holderlake.core.setting_types import Addresses, HttpAddress, Section, distinct
 
 
 class ProviderSettings(Section):

@@ -11,6 +11,7 @@ from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.storage.state import PostgresState
 from holderlake.core.workspace import Workspace
+from holderlake.service.settings import ServiceSettings
 
 LAKE: Final = "lake.url"
 STATE: Final = "state.url"
@@ -33,7 +34,7 @@ def elsewhere(workspace: Workspace) -> dict[str, str]:
     if settings.state.url is not None:
         options = f"--format=custom --schema={settings.state.schema_name} --file=state.dump"
         parts[STATE] = f'ledger and other state in PostgreSQL: pg_dump {options} "$HOLDERLAKE_STATE__URL"'
-    if settings.service.database is not None:
+    if settings.section(ServiceSettings).database is not None:
         command = 'pg_dump --format=custom --file=service.dump "$HOLDERLAKE_SERVICE__DATABASE"'
         parts[SERVICE] = f"keys and charges of the service in PostgreSQL: {command}"
     return parts
@@ -49,7 +50,7 @@ def missing_elsewhere(workspace: Workspace, setting_names: list[str]) -> list[st
         missing += _missing_lake(workspace, settings.lake.url)
     if STATE in setting_names:
         missing += _missing_state(workspace.state(settings.ledger))
-    if SERVICE in setting_names and settings.service.database is None:
+    if SERVICE in setting_names and settings.section(ServiceSettings).database is None:
         missing.append(f"the keys of the service were in PostgreSQL: set {SERVICE}, HOLDERLAKE_SERVICE__DATABASE")
     return missing
 

@@ -21,6 +21,7 @@ from holderlake.core.storage.layout import MANIFESTS, chain_folder, place_of
 from holderlake.core.workspace import Workspace
 from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
 from holderlake.engine.importing.paths import FOLDERS
+from holderlake.engine.settings import store_folder
 from holderlake.engine.store.snapshot import snapshot
 from holderlake.operations.maintenance.backup.files import STORE, TEMPORARY, Copier, is_database
 
@@ -35,7 +36,7 @@ _SKIPPED: Final = re.compile(
 def copy_home(workspace: Workspace, copier: Copier) -> None:
     """Copy all parts of a home."""
     settings = workspace.settings
-    home, store = settings.home.resolve(), settings.engine_store.resolve()
+    home, store = settings.home.resolve(), store_folder(settings).resolve()
     with suppress(FileNotFoundError):
         copier.add(settings.warehouse, f"home/{settings.warehouse.name}")
     if settings.lake_folder.is_dir():

@@ -18,6 +18,7 @@ from holderlake.core.lake.lake import LakeError
 from holderlake.core.storage.atomic_files import sync_files
 from holderlake.core.storage.locks import locked
 from holderlake.core.workspace import Workspace
+from holderlake.engine.settings import store_folder
 from holderlake.operations.maintenance.backup.backup import backups
 from holderlake.operations.maintenance.backup.elsewhere import missing_elsewhere
 from holderlake.operations.maintenance.backup.files import HOME, LIST, STORE, Entry, copied, read_listing
@@ -54,7 +55,7 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
     stays empty then.
     """
     began = time.monotonic()
-    home, store = workspace.settings.home.resolve(), workspace.settings.engine_store.resolve()
+    home, store = workspace.settings.home.resolve(), store_folder(workspace.settings).resolve()
     backup_folder = _chosen_backup(folder.resolve(), name)
     listing = read_listing(backup_folder)
     home.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 -- The nodes of a map, each with its cluster. A magic node has its rank and share of the list of holders, if it is there.
 -- Holders that are listed then, but are not on the map, have kind holder, and so have the addresses $added. The name of
--- an address is your own label at that instant, or else the one that the map or the list was fetched with.
+-- an address is your own label at that instant, or else the one that the map or the list was fetched with. A map does
+-- not name its time nodes: their names and kinds are those that other tables have up to then.
 WITH members AS (
     SELECT address, cluster_id
     FROM cluster_members
@@ -10,8 +11,23 @@ held AS (
     FROM holders
     WHERE chain = $chain AND token_address = $token AND timestamp = $at
 ),
+known AS (
+    SELECT
+        address,
+        arg_max(label, timestamp) AS label,
+        arg_max(is_cex, timestamp) AS is_cex,
+        arg_max(is_dex, timestamp) AS is_dex,
+        arg_max(is_contract, timestamp) AS is_contract
+    FROM (FROM addresses UNION ALL BY NAME FROM map_nodes WHERE token_address = $token AND kind = 'top_holder')
+    WHERE chain = $chain AND timestamp <= $at
+    GROUP BY address
+),
 nodes AS (
     SELECT map_nodes.* EXCLUDE (chain, timestamp, token_address, fetched_at) REPLACE (
+        coalesce(map_nodes.label, known.label) AS label,
+        coalesce(map_nodes.is_cex, known.is_cex) AS is_cex,
+        coalesce(map_nodes.is_dex, known.is_dex) AS is_dex,
+        coalesce(map_nodes.is_contract, known.is_contract) AS is_contract,
         coalesce(map_nodes.rank, held.rank) AS rank,
         coalesce(map_nodes.share, held.share) AS share,
         coalesce(map_nodes.amount, held.amount) AS amount,
@@ -19,6 +35,7 @@ nodes AS (
     )
     FROM map_nodes
     LEFT JOIN held ON map_nodes.kind = 'magic' AND map_nodes.address = held.address
+    LEFT JOIN known ON map_nodes.kind = 'time' AND map_nodes.address = known.address
     WHERE map_nodes.chain = $chain AND map_nodes.token_address = $token AND map_nodes.timestamp = $at
 ),
 listed AS (

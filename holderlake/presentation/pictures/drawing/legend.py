@@ -153,7 +153,7 @@ def _legend(sheet: Sheet) -> list[_Part]:
     if any(node.time_node is None for node in link_nodes):
         parts.append(_note(sheet, "Wallet that links holders", sheet.ring))
     if any(node.time_node is not None for node in link_nodes):
-        parts.append(_note(sheet, "Exchange used at the same time", sheet.diamond))
+        parts.append(_note(sheet, "Exchange or pool used together", sheet.diamond))
     if scene.lines:
         parts.append(_note(sheet, "Transfers, as the arrow points", sheet.arrow))
     parts.append(_note(sheet, "Not drawn: exchanges, pools, contracts and the busiest wallets."))

@@ -18,10 +18,10 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from holderlake.core.contract.models import ErrorBody
-from holderlake.core.settings.sections.service import ServiceSettings
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.errors import ServiceError
 from holderlake.service.middleware.client_ip import is_within, networks
+from holderlake.service.settings import ServiceSettings
 
 router = APIRouter(tags=["service"])
 

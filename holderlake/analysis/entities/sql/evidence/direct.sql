@@ -1,11 +1,12 @@
 -- Transfers between two wallets. If the first transfer that a wallet ever received came from the other one, all that it
 -- received from there is evidence of funding. Only the transfers in the other direction count here.
--- Level 3 with times, level 2 without: the two meet few others, in data that would show it, which is one of
+-- Level 6 with times, level 5 without: the two meet few others, in data that would show it, which is one of
 -- - both have 10 counterparties or fewer;
 -- - both have 20 or fewer, and share one that has 50 or fewer;
 -- - both have 50 or fewer, and share three of these;
 -- - both have 50 or fewer, and one has no other counterparty but hubs, and no hub paid it first;
 -- - both have 100 or fewer, and 5 transfers or more.
+-- Levels 4, 3 and 2, without times: both have 15, 20 and 30 counterparties or fewer. They connect wallets over several hops.
 -- Level 1: the others, of which most are market makers and friends, however often they pay each other. Also two wallets
 -- whose first transfers came from hubs or payers by profession, such as customers of an exchange or staff; and
 -- wallets whose first transfers the data lack, as nothing shows their first funder, nor how many others they meet.
@@ -73,8 +74,11 @@ linked AS (
                 OR (counterparties <= 50 AND a IN (SELECT id FROM leaves) AND NOT a_is_customer)
                 OR (counterparties <= 50 AND b IN (SELECT id FROM leaves) AND NOT b_is_customer)
                 OR (counterparties <= 100 AND transfers >= 5)
-                THEN CASE WHEN first_time IS NULL THEN 2 ELSE 3 END
-            ELSE 1
+                THEN CASE WHEN first_time IS NULL THEN 5 ELSE 6 END
+            WHEN first_time IS NOT NULL OR counterparties > 30 THEN 1
+            WHEN counterparties > 20 THEN 2
+            WHEN counterparties > 15 THEN 3
+            ELSE 4
         END AS level,
         transfers,
         first_time,
