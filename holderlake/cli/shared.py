@@ -182,11 +182,13 @@ def token_address(chain: str, token: str) -> str:
 
     Before the first load, a symbol of the user's own store makes one.
     """
+    from holderlake.engine.settings import store_folder
+
     chain_id = chain_typed(chain)
     workspace = reading()
     warehouse = workspace.warehouse
     is_symbol = _SYMBOL.fullmatch(token) and token.lower() != NATIVE
-    if is_symbol and warehouse.version is None and workspace.settings.engine_store.exists():
+    if is_symbol and warehouse.version is None and store_folder(workspace.settings).exists():
         warehouse.load(workspace.lake)
     if not is_symbol or warehouse.version is None:
         return typed_token(chain_id, token)
