@@ -1,13 +1,13 @@
 """Materialise a family of tables: one Dagster asset per table, partitioned by chain and day.
 
-A range of partitions is materialised in one run (``single_run``). If it fails midway, the partitions that it finished
-are logged as materialised, so that the next run fetches only the rest.
+A range of partitions is materialised in one run (``single_run``). Only complete partitions are logged as materialised:
+Dagster shows the others as failed, and the next run fetches only the rest. A step whose partitions lack a part
+succeeds, so that later steps can use the other parts. Then the check ``is_complete`` fails the run.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from dagster import (
@@ -26,25 +26,23 @@ from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.core.contract.times import check_passed, parse_when
 from holderlake.core.dagster.failures import step_errors
-from holderlake.core.dagster.metadata import (
-    asset_key,
-    column_schema,
-    empty_metadata,
-    log_materialisations,
-    newest_days,
-    table_metadata,
-)
+from holderlake.core.dagster.metadata import UNLOGGED, asset_key, column_schema, log_materialisations, newest_days
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
-from holderlake.core.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.core.dagster.versions import WATCHLIST, chosen_version, code_version, input_tags
+from holderlake.core.dagster.runs import (
+    RunOptions,
+    by_day,
+    incomplete_days,
+    ingest_run,
+    load_after_error,
+    note_incomplete,
+    prepare,
+    refresh_start,
+)
+from holderlake.core.dagster.versions import WATCHLIST, input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
-from holderlake.core.parts import Kind
 from holderlake.core.setting_types import Texts
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
-
-RUN_STOPPED: Final[Kind[Callable[[Workspace, Exception], None]]] = Kind("run_stopped")
-"""What is called when an error stops a run for good."""
 
 OWNERS: Final = ["team:holderlake"]
 POOL: Final = "provider"
@@ -100,35 +98,15 @@ def stream_asset(
     )
     def materialise(context: AssetExecutionContext, config: IngestConfig) -> Iterator[MaterializeResult[Any]]:
         workspace = workspace_of(context, resource)
-        partitions = keys_of_run(context)
-        days = days_of(partitions)
-        with step_errors(context.op_execution_context, explain=partial(_stopped, workspace)):
-            results = by_day(_ingest(context, stream, days, config, workspace, key_prefix))
-        plotted = newest_days(results)
+        days = days_of(keys_of_run(context))
+        with step_errors(context.op_execution_context):
+            complete = _ingest(context, stream, days, config, workspace, key_prefix)
+        plotted = newest_days(complete)
         for table in stream.tables:
-            key = asset_key(table, key_prefix)
-            for partition, day in zip(partitions, days, strict=True):
-                day_results = results.get(day)
-                metadata = (
-                    table_metadata(table, day_results, workspace, day in plotted)
-                    if day_results
-                    else empty_metadata(*day)
-                )
-                context.add_asset_metadata(metadata, key, partition)
-            yield MaterializeResult(asset_key=key)
-            different = [
-                day_results for day_results in results.values() if _differs(stream, day_results, config, workspace)
-            ]
-            _log(context, table, different, config, workspace, key_prefix)
+            yield MaterializeResult(asset_key=asset_key(table, key_prefix), metadata=UNLOGGED)
+            _log(context, stream, table, complete, config, workspace, key_prefix, plotted)
 
     return materialise
-
-
-def _stopped(workspace: Workspace, error: Exception) -> str:
-    """Let parts note that an error stopped a run for good, and return the error's text."""
-    for run_stopped in RUN_STOPPED.parts():
-        run_stopped(workspace, error)
-    return str(error)
 
 
 def inputs_of(stream: Stream) -> list[str]:
@@ -136,28 +114,29 @@ def inputs_of(stream: Stream) -> list[str]:
     return [*([WATCHLIST] if stream.by == "token" else []), *stream.inputs]
 
 
-def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
-    """Return whether a partition has other request options than the settings, or lacks watched tokens.
-
-    ``results`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
-    """
-    version = code_version(results[-1].options)
-    return version != chosen_version(stream, workspace.settings) or lacks_tokens(config.tokens, results)
-
-
 def _log(
     context: AssetExecutionContext,
+    stream: Stream,
     table: str,
-    days: Sequence[Sequence[PartitionResult]],
+    days: Mapping[tuple[str, str], Sequence[PartitionResult]],
     config: IngestConfig,
     workspace: Workspace,
     key_prefix: Sequence[str],
+    plotted: Collection[tuple[str, str]] = (),
 ) -> None:
-    """Log partitions of a table as materialised. ``days`` has the ingest's results for each chain and day."""
+    """Log partitions of a table as materialised. ``days`` has the ingest's results by chain and day."""
     if days:
-        inputs = input_tags(context.instance, context.assets_def.asset_deps[asset_key(table, key_prefix)])
-        step, tokens = context.op_execution_context, config.tokens
-        log_materialisations(step, table, days, workspace, tokens=tokens, inputs=inputs, key_prefix=key_prefix)
+        log_materialisations(
+            context.op_execution_context,
+            stream,
+            table,
+            days,
+            workspace,
+            tokens=config.tokens,
+            inputs=input_tags(context.instance, context.assets_def.asset_deps[asset_key(table, key_prefix)]),
+            key_prefix=key_prefix,
+            plotted=plotted,
+        )
 
 
 def _table_spec(
@@ -182,10 +161,11 @@ def _ingest(
     config: IngestConfig,
     workspace: Workspace,
     key_prefix: Sequence[str],
-) -> list[PartitionResult]:
-    """Ingest the run's ``days`` (pairs of chain and day), and return the results of their partitions.
+) -> dict[tuple[str, str], list[PartitionResult]]:
+    """Ingest the run's ``days`` (pairs of chain and day), and return the results of each day that lacks nothing.
 
-    If an error stops the ingest, the days that are complete are logged as materialised, and the error is raised.
+    The run gets a tag about the other days. If an error stops the ingest, the days that are complete are logged as
+    materialised, the warehouse is loaded if the run was to load it, and the error is raised.
     """
     instants = _instants_by_chain(config, workspace, days)
     streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
@@ -203,15 +183,17 @@ def _ingest(
             )
         )
     except Exception:
-        complete = [
-            day_results
-            for (chain, day), day_results in by_day(results).items()
-            if len(day_results) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain])
-        ]
+        incomplete = incomplete_days(workspace, stream, instants, results)
+        finished = {day: found for day, found in by_day(results).items() if day not in incomplete}
         for table in stream.tables:
-            _log(context, table, complete, config, workspace, key_prefix)
+            _log(context, stream, table, finished, config, workspace, key_prefix)
+        if context.job_def.has_node_named("__".join([*key_prefix, "warehouse"])):  # its step is not executed
+            load_after_error(workspace)
         raise
-    return results
+    incomplete = incomplete_days(workspace, stream, instants, results)
+    note_incomplete(context.instance, context.run.run_id, stream, incomplete)
+    found = by_day(results)
+    return {day: found.get(day, []) for day in days if day not in incomplete}
 
 
 def _instants_by_chain(

@@ -20,6 +20,7 @@ from dagster import (
 from holderlake.assets.checks import days_of_run, selected
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.metadata import asset_key
+from holderlake.core.dagster.runs import fail_if_incomplete
 from holderlake.core.ingest.stream import Stream, left_out_by_settings
 from holderlake.core.parts import Kind
 from holderlake.core.settings.cron import interval_of
@@ -72,7 +73,8 @@ def freshness_checks(
 
     They need a workspace as the resource ``resource``. ``cron`` is the schedule that fetches the tables, by default
     that of the settings, and ``job`` the name of the job that it runs. If its last run for a day succeeded,
-    ``is_complete`` ignores data of that day that the run did not request.
+    ``is_complete`` ignores data of that day that the run did not request. In a run of partitions, the step of these
+    checks fails if a partition lacks a part of what the run asked for: then the run fails, after all its other steps.
     """
     specs = [
         AssetCheckSpec(name, asset=asset_key(stream.tables[0], key_prefix), description=description)
@@ -88,6 +90,8 @@ def freshness_checks(
     )
     def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
         yield from selected(context, results(context, workspace_of(context, resource)))
+        if days_of_run(context) is not None:
+            fail_if_incomplete(context.instance, context.run.run_id)
 
     def results(context: AssetCheckExecutionContext, workspace: Workspace) -> Iterator[AssetCheckResult]:
         oldest = workspace.now() - interval_of(cron or workspace.settings.schedule.cron) - _GRACE

@@ -90,7 +90,7 @@ def warehouse_asset(
         workspace = workspace_of(context, resource)
         if chains_to_load(context.run.tags) == []:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
-        with step_errors(context.op_execution_context, retries=0):
+        with step_errors(context.op_execution_context):
             load_warehouse(workspace, context.log.info)
         partitions = keys_of_run(context)
         days = days_of(partitions)

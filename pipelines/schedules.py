@@ -23,8 +23,8 @@ from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.pipelines.jobs import FRESHNESS
 
-SCHEDULE_TICK: Final[Kind[Callable[[Workspace, datetime, datetime], str | None]]] = Kind("schedule_tick")
-"""What is called at a tick, with the tick before. It may return a reason to launch no runs."""
+SCHEDULE_TICK: Final[Kind[Callable[[Workspace, datetime, datetime], None]]] = Kind("schedule_tick")
+"""Records of a tick, which get the tick before it and the tick."""
 
 
 def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
@@ -60,13 +60,12 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
 def due_runs(context: ScheduleEvaluationContext, workspace: Workspace, cron: str) -> Iterator[RunRequest | SkipReason]:
     """Yield a run for each watched chain and day with an instant that is due at a tick, or the reason to skip it.
 
-    ``cron`` is that of the schedule. Parts may record the tick, or name a reason to launch no runs, such as a pause.
+    ``cron`` is that of the schedule. Parts record the tick.
     """
     previous, tick = ticks_of(cron, context)
     schedule_settings = workspace.settings.schedule
-    if reasons := [reason for of_tick in SCHEDULE_TICK.parts() if (reason := of_tick(workspace, previous, tick))]:
-        yield SkipReason("; ".join(reasons))
-        return
+    for record_tick in SCHEDULE_TICK.parts():
+        record_tick(workspace, previous, tick)
     due = 0
     for day in due_days(tick, previous, schedule_settings.offsets):
         if schedule_settings.excludes(day):

@@ -1,7 +1,7 @@
 """The sensors ``watchlist`` and ``new_chains``, and the automation that loads the warehouse.
 
-A sensor looks and launches; the job that it launches does the work. Other rooms add sensors: healing, paused backfills,
-alerts and notices (operations), followers of a chain's head (sources).
+A sensor looks and launches; the job that it launches does the work. Other rooms add sensors: healing, alerts and
+notices (operations), followers of a chain's head (sources).
 """
 
 from __future__ import annotations

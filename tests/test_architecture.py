@@ -38,7 +38,7 @@ CORE = {
     },
     "core.dagster": {
         *("core.contract", "core.storage", "core.settings", "core.provider", "core.lake", "core.warehouse"),
-        *("core.workspace", "core.ingest", "core.parts", "core.extras"),
+        *("core.workspace", "core.ingest", "core.parts", "core.extras", "core.units"),
     },
     "resources": {"core.settings", "core.lake", "core.warehouse", "core.workspace", "core.dagster"},
     "assets": {

@@ -101,7 +101,7 @@ def test_the_page_of_settings_has_each_section_once() -> None:
 def test_the_page_of_backfills_names_existing_settings_and_columns() -> None:
     page = (FOLDER / "backfills.md").read_text()
     settings = PAGES["settings.md"]()
-    assert all(f"`{name}`" in settings for name in ("schedule.resume_paused", "provider.concurrency"))
+    assert all(f"`{name}`" in settings for name in ("healing.attempts", "provider.concurrency"))
     (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     known = {*TABLES["revisions"].schema.names, "timestamp"}
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known

@@ -1,4 +1,4 @@
-"""Run a planned backfill, resume the paused ones, or compute stale partitions again, and report the results."""
+"""Run a planned backfill, or compute stale partitions again, and report the results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from holderlake.assets import STREAMS
 from holderlake.cli.launch import fill
 from holderlake.cli.outcome import Outcome
 from holderlake.cli.plan_report import plan_report
-from holderlake.core.contract.times import parse_when
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, PartitionResult
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
-from holderlake.operations.backfill.paused import forget_paused, paused_backfills
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import plan_markdown
 from holderlake.operations.history.instance import dagster_instance
@@ -36,7 +34,6 @@ def run_backfill(
     tables: Sequence[str],
     as_json: bool,
     refresh: bool = False,
-    refresh_since: str = "",
 ) -> None:
     """Print the plan, run the backfill, and print the committed rows.
 
@@ -54,35 +51,9 @@ def run_backfill(
     else:
         summary = plan_markdown(plan)
         with dagster_instance(workspace.settings.dagster_home) as instance:
-            options = {"tokens": list(tokens), "refresh": refresh, "refresh_since": refresh_since, "plan": summary}
+            options = {"tokens": list(tokens), "refresh": refresh, "plan": summary}
             outcome.run(lambda: fill(workspace, instance, chains, instants, tables=tables, **options))
     outcome.conclude(as_json)
-
-
-def resume_paused(workspace: Workspace, as_json: bool) -> None:
-    """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it then stays paused."""
-    paused = paused_backfills(workspace)
-    for backfill in paused:
-        if backfill.is_due(workspace) or backfill.has_credits_again(workspace):
-            instants = list(map(parse_when, backfill.of.instants))
-            run_backfill(
-                workspace,
-                backfill.of.chains,
-                instants,
-                backfill.of.tokens,
-                backfill.of.tables,
-                as_json,
-                bool(backfill.of.refresh_since),
-                backfill.of.refresh_since,
-            )
-            forget_paused(workspace, backfill.of)  # the run did so already, unless it had nothing to do
-        else:
-            console.err.print(
-                f"{counted(len(backfill.of.instants), 'instant', 'waits')} until {backfill.resume_on}: "
-                f"{backfill.reason}"
-            )
-    if not paused and not as_json:
-        console.out.print("No backfill is paused.")
 
 
 def recompute(workspace: Workspace, as_json: bool) -> None:

@@ -131,9 +131,6 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     table: FilledTables = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before spending more credits than this.")] = None,
     refresh: Refresh = False,
-    paused: Annotated[
-        bool, typer.Option("--paused", help="Resume the backfills that ran out of credits, instead.")
-    ] = False,
     stale: Annotated[
         bool,
         typer.Option(
@@ -148,24 +145,19 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake backfill --stale
     """
-    from holderlake.cli.backfill import recompute, resume_paused, run_backfill
+    from holderlake.cli.backfill import recompute, run_backfill
     from holderlake.operations.backfill.instants import chosen_instants
 
     settings = shared.settings()
     if max_credits is not None:
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = shared.workspace(settings)
-    if paused or stale:
-        alone = "--paused" if paused else "--stale"
+    if stale:
         times = {"--from": start, "--to": end, "--every": every, "--instants": instants}
         subjects = {"--chain": chain, "--token": token, "--table": table, "--refresh": refresh}
-        given_options = [name for name, value in (times | subjects | {"--stale": paused and stale}).items() if value]
-        if given_options:
-            raise ValueError(f"{alone} cannot be combined with {', '.join(given_options)}: use {alone} alone")
-        if paused:
-            resume_paused(workspace, json)
-        else:
-            recompute(workspace, json)
+        if given_options := [name for name, value in (times | subjects).items() if value]:
+            raise ValueError(f"--stale cannot be combined with {', '.join(given_options)}: use --stale alone")
+        recompute(workspace, json)
         return
     fill_instants = chosen_instants(start, end, every, instants)
     chains = shared.chains_of(workspace, chain, token)
@@ -188,11 +180,15 @@ def retry_failures(
     Example: holderlake retry-failures --chain eth
     """
     from holderlake.cli.home_reports import retry_report
-    from holderlake.operations.maintenance.retry import failures, retry
+    from holderlake.operations.history.instance import dagster_instance
+    from holderlake.operations.maintenance.retry import failures, log_complete, retry
 
     workspace = shared.workspace()
     workspace.check()
     report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), pay_again)
+    if report.landed:
+        with dagster_instance(workspace.settings.dagster_home) as instance:
+            log_complete(workspace, instance, report.landed)
     retry_report(report, json)
     if report.failed or report.left:
         raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)

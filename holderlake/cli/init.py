@@ -16,8 +16,6 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import EXPLORE, Json
 from holderlake.core.contract.chains import chain_typed
-from holderlake.core.contract.chains.addresses import typed_token
-from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -108,6 +106,8 @@ def init(
 
 def _answers() -> dict[str, Any]:
     """Ask for what a newcomer decides, and return the values by the settings' names."""
+    from holderlake.core.contract.chains.addresses import typed_token
+
     values: dict[str, Any] = {}
     source = _answer("Where do holders and maps come from (provider, own or sample)", _source)
     if source == "own":
@@ -171,6 +171,7 @@ def _check(values: Mapping[str, Any]) -> None:
 def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return another home if the default one has a lake already. Own transfers stay in the default one's store."""
     from holderlake.core.settings import Settings
+    from holderlake.engine.settings import store_folder
 
     default = Settings()
     if "home" in values or os.environ.get("HOLDERLAKE_HOME") or not default.lake_folder.exists():
@@ -181,6 +182,8 @@ def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _next_commands(values: Mapping[str, Any]) -> list[str]:
     """Return the commands that lead from the new file to a first map."""
+    from holderlake.engine.settings import store_folder
+
     watched = values.get("watchlist") or ("provider.url" not in values and "provider.local" not in values)
     commands = ["holderlake ingest" if watched else "holderlake ingest --chain CHAIN --token TOKEN", EXPLORE]
     if "provider.url" in values:

@@ -18,9 +18,8 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import HOST, PORT, Host, Open, Port
 from holderlake.core import extras
-from holderlake.engine.settings import store_folder
+from holderlake.errors import RunFailed
 from holderlake.presentation import console
-from holderlake.presentation.settings import ExplorerSettings
 
 
 def serve(
@@ -63,8 +62,10 @@ def explore(
 
     Example: holderlake explore --edit
     """
+    from holderlake.engine.settings import store_folder
     from holderlake.presentation.explorer.app import PageOptions
     from holderlake.presentation.explorer.app import serve as serve_page
+    from holderlake.presentation.settings import ExplorerSettings
     from holderlake.sources.store import name_address
 
     workspace = shared.reading()
@@ -99,7 +100,9 @@ def ui(port: Port = 3000, opening: Open = False) -> None:
         threading.Thread(target=_open_when_served, args=(lineage, port), daemon=True).start()
     # Dagster's own advice to use 'dg dev', which needs another package
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
-    raise typer.Exit(run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)]))
+    code = run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)])
+    if code is not None:  # 'dagster dev' returns 0 too if its daemon died
+        raise RunFailed("Dagster's page or its daemon has failed, see the log above; start it again")
 
 
 def _open_when_served(address: str, port: int) -> None:

@@ -13,7 +13,6 @@ from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
 from holderlake.core.contract.times import parse_end, parse_when, utc_now
 from holderlake.core.units import counted
-from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ def sql(
 
     Example: holderlake sql --json < query.sql
     """
+    from holderlake.engine.settings import store_folder
     from holderlake.presentation.query_notes import warehouse_notes
 
     row_limit = None if json or not limit else limit

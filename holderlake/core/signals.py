@@ -47,11 +47,11 @@ def until_stopped(*extra_signals: signal.Signals) -> Iterator[None]:
             yield
 
 
-def run_until_stopped(command: Sequence[str]) -> int:
-    """Run a command with all its child processes until it ends or this process is stopped. Return its exit code.
+def run_until_stopped(command: Sequence[str]) -> int | None:
+    """Run a command with all its child processes. Return its exit code, or None if this process was stopped.
 
-    The command gets a process group of its own. When this process is stopped, or loses its terminal (SIGHUP), the group
-    gets SIGTERM. A terminal would send SIGINT to each process instead, and helpers without a handler print a traceback.
+    The command gets a process group of its own. When this process is stopped, or loses its terminal (SIGHUP), the
+    command gets SIGTERM, and ends its children in its own order. Then the rest of the group gets SIGTERM too.
     """
     process: subprocess.Popen[bytes] | None = None
     is_stopped = False
@@ -60,15 +60,15 @@ def run_until_stopped(command: Sequence[str]) -> int:
         nonlocal is_stopped
         is_stopped = True  # an exception instead would lose a process that has started, but is not yet known here
         if process is not None:
-            _terminate_group(process)
+            process.terminate()
 
     with handling(stop, signal.SIGHUP):
         process = subprocess.Popen(command, process_group=0)  # noqa: S603 - the caller's own command
         if is_stopped:
-            _terminate_group(process)
+            process.terminate()
         code = process.wait()
         _terminate_group(process)  # what the command left behind
-    return 0 if is_stopped else code
+    return None if is_stopped else code
 
 
 def _terminate_group(leader: subprocess.Popen[bytes]) -> None:

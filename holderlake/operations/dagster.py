@@ -1,11 +1,7 @@
 """What operations add to a Dagster application: backfills, healing, alerts, notices, retention.
 
 A sensor looks and launches; the job that it launches does the work. Two do a part that a run could not do as well:
-
-- While credits are exhausted, a tick of a schedule or sensor asks the provider for its chains
-  (``backfill.paused.credits_again``), because a run that finds no credits is one more failed run. The call costs at
-  most 0.01 credit, and nothing while there are none.
-- ``dead_runs`` marks runs without a process as failed, and ``notices`` sends notices about runs that failed.
+``dead_runs`` marks runs without a process as failed, and ``notices`` sends notices about runs that failed.
 """
 
 import json
@@ -21,7 +17,6 @@ from dagster import (
     Failure,
     OpExecutionContext,
     ResourceParam,
-    RetryRequested,
     RunRequest,
     ScheduleDefinition,
     ScheduleEvaluationContext,
@@ -44,7 +39,7 @@ from holderlake.operations.alerts.checks import alert_checks
 from holderlake.operations.alerts.delivery import deliver_alerts
 from holderlake.operations.alerts.destinations import destinations_of
 from holderlake.operations.alerts.settings import AlertSettings
-from holderlake.operations.backfill.job import backfill_job, paused_sensor, plan_job
+from holderlake.operations.backfill.job import backfill_job, plan_job
 from holderlake.operations.follow.job import FOLLOW, follow_job, followers_sensor
 from holderlake.operations.healing.dead_runs import dead_runs_sensor
 from holderlake.operations.healing.expected import record_transfers_tick
@@ -79,9 +74,7 @@ def definitions(application: Application) -> Definitions:
     )
     sensors = [
         dead_runs_sensor(watched, name=application.named("dead_runs"), resource=application.resource),
-        notices_sensor(
-            watched, ingest=application.ingest, name=application.named("notices"), resource=application.resource
-        ),
+        notices_sensor(watched, name=application.named("notices"), resource=application.resource),
     ]
     if of_component:
         return Definitions(asset_checks=checks, sensors=sensors)
@@ -100,7 +93,6 @@ def definitions(application: Application) -> Definitions:
             *sensors,
             *healing_sensors(settings),
             *([followers_sensor(settings)] if nodes else []),
-            paused_sensor(settings),
             _alerts_sensor(settings),
         ],
     )
@@ -108,11 +100,12 @@ def definitions(application: Application) -> Definitions:
 
 @op(description="Evaluates the alert rules, and sends each new alert once.")
 def send_alerts(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
-    """Evaluate and send alerts. Fails if some could not be sent; the sensor ``notices`` tries to send them again."""
-    with step_errors(context, retries=0):
+    """Evaluate and send alerts. Fails if some could not be sent; the sensor ``notices`` tries to send them again.
+
+    While another process sends alerts, it does nothing: the sensor ``alerts`` launches the next run in time.
+    """
+    with step_errors(context):
         report = deliver_alerts(workspace)
-    if report.is_busy:  # another process sends alerts
-        raise RetryRequested(max_retries=3, seconds_to_wait=20)
     context.log.info(str(report))
     if report.errors:
         context.instance.add_run_tags(context.run_id, {ERROR_TAG: NOT_DELIVERED})
@@ -132,7 +125,7 @@ def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Worksp
     origin = context.run.remote_job_origin  # None for a run that no daemon launched
     is_ours = Path(os.environ.get("DAGSTER_HOME", folder)).resolve() == folder.resolve()
     repository = None if is_ours or origin is None else origin.repository_origin.get_label()
-    with step_errors(context, retries=0):
+    with step_errors(context):
         expired_items = expired(workspace)
         expired_items += expired_runs(context.instance, folder, retention.history, repository)
         result = delete_expired(expired_items, without_rebuild=retention.without_rebuild)
@@ -151,12 +144,15 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
     @at_cron(settings, "daily_transfers", TRANSFERS, "Imports yesterday's transfers of every chain that has nodes.")
     def daily_transfers(
         context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
-    ) -> Iterator[RunRequest]:
+    ) -> Iterator[RunRequest | SkipReason]:
         previous, tick = ticks_of(settings.schedule.cron, context)
         context.instance.add_dynamic_partitions(CHAIN, settings.section(SourceSettings).node_chains)
         record_transfers_tick(workspace, previous, tick)
         yesterday = tick - timedelta(days=1)
-        for chain in () if settings.schedule.excludes(yesterday) else settings.section(SourceSettings).node_chains:
+        if settings.schedule.excludes(yesterday):
+            yield SkipReason(f"no instant is due: the schedule starts on {settings.schedule.start}")
+            return
+        for chain in settings.section(SourceSettings).node_chains:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)
 

@@ -84,8 +84,8 @@ def _interruptible() -> None:
 
 
 @contextmanager
-def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
-    """Run ``holderlake ui`` and wait until it answers."""
+def web_ui(folder: Path) -> Iterator[tuple[DagsterGraphQLClient, subprocess.Popen[bytes]]]:
+    """Run ``holderlake ui``, wait until it answers, and return its client and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,14 +100,14 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
             wait_until(lambda: httpx.get(server_info).is_success, process, (folder / "ui.log").read_text)
             shown = wait_until(lambda: (folder / "opened").exists() and (folder / "opened").read_text(), process)
             assert shown == f"http://127.0.0.1:{port}/asset-groups\n"
-            yield DagsterGraphQLClient("127.0.0.1", port)
+            yield DagsterGraphQLClient("127.0.0.1", port), process
         finally:
             process.send_signal(signal.SIGINT)
 
 
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client of gql
 def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, provider: SlowProvider) -> None:
-    with web_ui(home) as client:
+    with web_ui(home) as (client, _):
         for job, config, tags in JOBS:
             before = len(provider.arrived)
             run = client.submit_job_execution(job, run_config=config, tags=tags)

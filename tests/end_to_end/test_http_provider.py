@@ -204,7 +204,7 @@ def test_a_rate_limit_that_lasts_pauses_a_backfill(sample_service: RunningServic
         )
     assert done.returncode in (1, 3)
     assert "This is a rate limit, not used-up credits" in done.stderr
-    assert "holderlake backfill --paused" in done.stderr
+    assert "The sensor 'healing' resumes it" in done.stderr
 
 
 @pytest.mark.parametrize(

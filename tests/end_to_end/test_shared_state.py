@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.core.contract.times import utc_now
-from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted
+from holderlake.core.provider.errors import BudgetExceeded
 from holderlake.core.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.core.settings import Settings
 from holderlake.core.settings.sections.lake import StateSettings
@@ -21,7 +21,6 @@ from holderlake.operations.alerts.delivery import notify
 from holderlake.operations.alerts.notices import run_failed
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.settings import alerts_database
-from holderlake.operations.backfill.paused import Selection, forget_paused, pause, paused_backfills
 from holderlake.operations.doctor.file_checks import check_files
 from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
@@ -82,16 +81,6 @@ def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
     (refused,) = other.apply([Reserve("another run", "map", None, 500)])
     assert isinstance(refused, BudgetExceeded)
     assert (refused.ceiling, refused.spent) == ("per_day", 600)
-
-
-def test_a_paused_backfill_is_seen_by_all_hosts(hosts: Hosts) -> None:
-    error, selection = CreditsExhausted("used up"), Selection.of(["2026-05-01"], ["eth"], [], [])
-    paused = [pause(hosts("one"), error, selection) for _ in range(2)][1]
-    other = hosts("other")
-    assert paused_backfills(other) == [paused]
-    forget_paused(other, selection)
-    assert paused_backfills(hosts("one")) == []
-    assert not (hosts("one").settings.home / "paused").exists()
 
 
 def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:

@@ -28,13 +28,11 @@ from dagster import (
 
 from holderlake.core.dagster.processes import process_lock
 from holderlake.core.lake.lake import Lake
-from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.dagster import HolderlakeComponent
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.settings import alerts_database
 from holderlake.operations.healing.expected import expected
-from holderlake.operations.healing.paused import pause_schedule
 from tests.helpers.real import missing
 
 pytestmark = pytest.mark.integration
@@ -151,14 +149,6 @@ def test_the_schedule_of_a_component_fetches_each_instant_of_a_day(
         "eth|2026-05-01",
         "eth|2026-05-02",
     ]
-
-
-@pytest.mark.long
-def test_the_schedule_of_a_component_waits_without_credits(tmp_path: Path) -> None:
-    defs = _holders(tmp_path)
-    with closing((defs.resources or {})["onchain_workspace"].open()) as workspace:
-        pause_schedule(workspace, CreditsExhausted("used up"))
-    assert _requested(defs, datetime(2026, 5, 2, 0, 30, tzinfo=UTC)) == []
 
 
 @op

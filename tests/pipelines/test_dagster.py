@@ -16,7 +16,6 @@ import pytest
 from dagster import (
     AssetKey,
     AssetMaterialization,
-    DagsterEventType,
     DagsterInstance,
     RunRequest,
     SkipReason,
@@ -24,18 +23,17 @@ from dagster import (
     build_sensor_context,
     evaluate_automation_conditions,
 )
-from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from holderlake.assets.chains import CHAINS
 from holderlake.cli.launch import fill, ingest_day
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
+from holderlake.core.dagster.failures import ERROR_TAG
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.settings.sections.schedule import Schedule
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
-from holderlake.operations.history.event_log import FastEventLogStorage
 from holderlake.pipelines.definitions import build_defs
 from holderlake.pipelines.schedules import due_days
 from tests.helpers.filling import MakeWorkspace
@@ -52,6 +50,10 @@ def _small(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
     """One chain with few tokens keeps a run short."""
     tokens = make_workspace().settings.watchlist["solana"][:2]
     return make_workspace(watchlist={"solana": tokens}, **settings)
+
+
+def _fail(*arguments: Any, **options: Any) -> None:
+    raise OSError("no space left")
 
 
 def _materialised(instance: DagsterInstance, table: str) -> set[str]:
@@ -86,39 +88,6 @@ def test_a_backfill_of_some_tables_fills_only_their_family(
 
 
 @pytest.mark.long
-def test_dagsters_event_log_reads_what_the_fast_one_wrote(
-    make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
-) -> None:
-    fill(make_workspace(), instance, ["solana"], [MAY, JUNE], tables=["chains"])
-    (run,) = instance.get_runs()
-    assert isinstance(instance.event_log_storage, FastEventLogStorage)
-    own = SqliteEventLogStorage(str(tmp_path / "dagster" / "history" / "runs"))
-    assert own.get_logs_for_run(run.run_id) == instance.all_logs(run.run_id)
-    assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01", "solana|2026-06-01"}
-    found = {event.partition: event for event in materialisations(instance, "chains")}
-    assert all(event.metadata["dagster/row_count"].value > 0 for event in found.values())
-    stored = (
-        own.get_records_for_run(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION).records[0].event_log_entry
-    )
-    (repeated,) = own.fetch_materializations(AssetKey("chains"), limit=1).records
-    shown = [(one.message, one.step_key, one.run_id) for one in (stored, repeated.event_log_entry)]
-    assert shown[0] == shown[1]
-    assert stored.asset_materialization.tags.keys() == repeated.event_log_entry.asset_materialization.tags.keys()
-
-
-@pytest.mark.long
-def test_the_fast_event_log_stores_an_event_of_a_partition_once(
-    make_workspace: MakeWorkspace, instance: DagsterInstance
-) -> None:
-    fill(make_workspace(), instance, ["solana"], [MAY, JUNE], tables=["chains"])
-    (run,) = instance.get_runs()
-    of_run = instance.all_logs(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION)
-    tables = [entry.get_dagster_event().asset_key for entry in of_run]
-    assert tables == [AssetKey("chains"), AssetKey("warehouse")]
-    assert len(materialisations(instance, "chains")) == 2
-
-
-@pytest.mark.long
 def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -137,12 +106,12 @@ def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
 
 
 @pytest.mark.long
-def test_a_run_that_reaches_a_ceiling_is_not_retried(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+def test_a_run_that_reaches_its_ceiling_says_so(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _small(make_workspace, budget={"per_run": 160})
     with pytest.raises(RunFailed, match="ceiling"):
         fill(workspace, instance, ["solana"], [MAY, JUNE])
     (run,) = instance.get_runs()
-    assert run.tags["dagster/max_retries"] == "0"
+    assert run.tags[ERROR_TAG] == "run_ceiling"
     assert workspace.ledger.totals().spent <= 160_00
 
 
@@ -177,8 +146,8 @@ def test_partitions_that_a_failed_run_finished_are_not_paid_again(
 
 @pytest.mark.long
 @pytest.mark.parametrize("job", ["ingest", "backfill"])
-def test_a_repeated_run_does_not_pay_again_for_its_refresh(
-    make_workspace: MakeWorkspace, instance: DagsterInstance, job: str
+def test_a_refresh_after_a_failed_one_does_not_pay_again(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = _small(make_workspace)
     instance.add_dynamic_partitions("chain", ["solana"])
@@ -188,26 +157,31 @@ def test_a_repeated_run_does_not_pay_again_for_its_refresh(
     key = "solana|2026-05-01" if job == "ingest" else None
     only = [AssetKey("holders")] if job == "ingest" else None
 
-    def run(tags: dict[str, str] | None = None) -> str:
+    def run() -> None:
         definition = build_defs(workspace).resolve_job_def(job)
-        return definition.execute_in_process({"ops": ops}, instance, key, tags=tags, asset_selection=only).run_id
+        definition.execute_in_process({"ops": ops}, instance, key, asset_selection=only, raise_on_error=False)
 
-    first = run()
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.warehouse, "load", _fail)
+        patch.setattr("holderlake.assets.fetched.log_materialisations", _fail)
+        run()
     spent = workspace.ledger.totals().spent
-    run({"dagster/root_run_id": first, "dagster/retry_number": "1"})
+    run()
     assert workspace.ledger.totals().spent == spent > 0
     run()
     assert workspace.ledger.totals().spent > spent
 
 
 @pytest.mark.long
-def test_a_wrong_key_fails_the_asset_without_a_retry(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+def test_a_wrong_key_fails_the_asset_and_is_in_no_event(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(secret="hl_00000000_wrong", watchlist={"solana": tokens})
     with pytest.raises(RunFailed, match="key"):
         ingest_day(workspace, instance, "solana", [JUNE])
     (run,) = instance.get_runs()
-    assert run.tags["dagster/max_retries"] == "0"
+    assert run.tags[ERROR_TAG] == "invalid_key"
     assert not [event for event in instance.all_logs(run.run_id) if "hl_00000000_wrong" in str(event)]
 
 

@@ -108,16 +108,13 @@ def test_a_range_of_days_is_one_run_and_what_it_read_is_not_read_again(
 
 
 @pytest.mark.long
-def test_a_node_of_another_chain_fails_the_run_for_good(
-    tmp_path: Path, instance: DagsterInstance, serve: Serve
-) -> None:
+def test_a_node_of_another_chain_fails_the_run(tmp_path: Path, instance: DagsterInstance, serve: Serve) -> None:
     assert materialise(
         workspace_of(tmp_path, serve(MadeUpChain(10).answer).url), instance, FIRST_DAY, FIRST_DAY
     ).success
     other = workspace_of(tmp_path, serve(MadeUpChain(10, chain_id=56).answer).url)
     assert not materialise(other, instance, FIRST_DAY, FIRST_DAY).success
-    (run, _) = instance.get_runs()
-    assert run.tags["dagster/max_retries"] == "0"
+    assert len(instance.get_runs()) == 2
     assert len(times(tmp_path)) == 10
 
 

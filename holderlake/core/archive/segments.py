@@ -24,7 +24,7 @@ import sqlalchemy as sa
 import zstandard
 from sqlalchemy import Connection, Executable
 
-from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.atomic_files import is_full, write_whole
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.core.storage.locks import locked
 from holderlake.core.storage.names import BadName, digest_name
@@ -309,11 +309,12 @@ class Segments:
         self._inode = path.stat().st_ino
         if path.stat().st_size <= _CHECKED_BYTES:
             _check(index, path)
+        if is_full(self.root):  # reading goes on, and the next opening adds what is missing
+            return index
         with index.transaction() as db:
             self._add_unknown(db)
         if not (self.root / FORMAT_FILE).exists():
-            with suppress(OSError):  # a full disk: reading goes on, and the next opening writes it
-                write_format(self.root, FORMAT)
+            write_format(self.root, FORMAT)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:

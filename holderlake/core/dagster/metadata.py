@@ -6,7 +6,7 @@ instants, if it is 1, are left out, and only the newest partition of a run has a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -15,17 +15,20 @@ from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableCol
 from holderlake.core.contract.chains import KNOWN_CHAINS
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.tables import TABLES
-from holderlake.core.dagster.partitions import days_of, partition_key
+from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.dagster.runs import lacks_tokens
-from holderlake.core.dagster.versions import code_version, provenance
+from holderlake.core.dagster.versions import chosen_version, code_version, provenance
 from holderlake.core.extras import is_installed
-from holderlake.core.ingest.stream import PartitionResult
+from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.lake.lake import Lake
 from holderlake.core.parts import Kind
 from holderlake.core.workspace import Workspace
 
 TABLE_PLOTS: Final[Kind[Callable[[str, Lake, str, datetime], Mapping[str, Any]]]] = Kind("table_plots")
 """Plots of a table's rows in the lake, of a chain as of an instant, as metadata."""
+UNLOGGED: Final = {"__source_asset_observation__": True}
+"""Metadata of a result for which Dagster logs no materialisation. Without it, Dagster (1.13) logs each partition of a
+range as materialised; so a step logs those that are complete."""
 
 
 def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:
@@ -77,10 +80,11 @@ def table_metadata(
     return metadata
 
 
-def log_materialisations(
+def log_materialisations(  # noqa: PLR0913 - what each event says
     context: OpExecutionContext,
+    stream: Stream,
     table: str,
-    days: Iterable[Sequence[PartitionResult]],
+    days: Mapping[tuple[str, str], Sequence[PartitionResult]],
     workspace: Workspace,
     *,
     tokens: Sequence[str],
@@ -88,16 +92,17 @@ def log_materialisations(
     key_prefix: Sequence[str] = (),
     plotted: Collection[tuple[str, str]] = (),
 ) -> None:
-    """Log partitions of a table as materialised, with the request options and tokens of their rows.
+    """Log partitions of a stream's table as materialised, with the request options and tokens of their rows.
 
-    ``days`` has the ingest's results for each chain and day. ``tokens`` are those of the run (empty for all), and
-    ``inputs`` the tags of ``versions.input_tags``. ``plotted`` are the chains and days (YYYY-MM-DD) that get a plot.
+    ``days`` has the ingest's results by chain and day (YYYY-MM-DD), none for a day without instants. ``tokens`` are
+    those of the run (empty for all), and ``inputs`` the tags of ``versions.input_tags``. ``plotted`` are the chains and
+    days that get a plot.
     """
-    for results in days:
-        key = partition_key(results[0].chain, results[0].as_of)
-        has_all_tokens = not lacks_tokens(tokens, results)
-        tags = provenance(code_version(results[-1].options), inputs, has_all_tokens=has_all_tokens)
-        metadata = table_metadata(table, results, workspace, days_of([key])[0] in plotted)
+    for day, results in days.items():
+        version = code_version(results[-1].options) if results else chosen_version(stream, workspace.settings)
+        tags = provenance(version, inputs, has_all_tokens=not lacks_tokens(tokens, results))
+        metadata = table_metadata(table, results, workspace, day in plotted) if results else empty_metadata(*day)
+        key = partition_key(day[0], datetime.fromisoformat(day[1]))
         context.log_event(
             AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata, tags=tags)
         )

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance
+from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
 
 from holderlake.core.contract.times import as_utc, partition_text, utc_now
+from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE, PARTITION_TAG
+from holderlake.core.dagster.partitions import RANGE_TAGS
+from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
+from holderlake.core.lake.lake import LakeError
 from holderlake.core.parts import Kind
 from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.storage.sqlite import DatabaseError
+from holderlake.core.units import counted
+from holderlake.core.warehouse.warehouse import WarehouseError
 from holderlake.core.workspace import Workspace
 
 
@@ -31,20 +39,22 @@ BEFORE_RUN: Final[Kind[BeforeRun]] = Kind("before_run")
 
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 """A stream, a chain, and the instants to fetch for that chain."""
-OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
+OnItem: TypeAlias = Callable[[Stream, str, Sequence[datetime], list[PartitionResult]], None]
 
 INGEST: Final = "ingest"
 """Name of the job that materialises one day of a chain."""
 LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
 """Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
+LACKS_TAG: Final = "holderlake/lacks/"
+"""Run tag that says how many days of the run lack a part of a stream; the stream's name follows."""
+REPEATED: Final = "The sensor 'healing' requests the missing parts again; 'holderlake retry-failures' does so at once."
 LOADS_TAG: Final = "holderlake/loads"
 """Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
 
 A run with an empty list leaves both to the last run of its command. A run without the tag does both for itself.
 """
-_RETRY_TAG: Final = "dagster/retry_number"
-"""Tag that Dagster gives to a run that repeats a failed run automatically."""
-_FIRST_RUN_TAG: Final = "dagster/root_run_id"
+_SAME_REFRESH: Final = timedelta(days=1)
+"""Longest time between a failed refresh and the same one that resumes it."""
 _prepared: set[str] = set()
 """Ids of this process's runs that have checked free space and repaired partitions."""
 
@@ -96,7 +106,7 @@ async def ingest_run(
     work: Iterable[Work],
     options: RunOptions,
     on_result: Callable[[PartitionResult], None],
-    on_item: OnItem = lambda stream, chain, results: None,
+    on_item: OnItem = lambda stream, chain, instants, results: None,
 ) -> None:
     """Fetch and commit each item of ``work`` (a stream, a chain and as-of instants) in turn.
 
@@ -132,22 +142,84 @@ async def ingest_run(
                         raise
                     refused[stream.endpoint] = error
                 finally:
-                    on_item(stream, chain, results)
+                    on_item(stream, chain, instants, results)
             provider.check_running()
     for refusal in refused.values():
         raise refusal
 
 
+def incomplete_days(
+    workspace: Workspace, stream: Stream, instants: Mapping[str, Sequence[datetime]], results: Iterable[PartitionResult]
+) -> dict[tuple[str, str], set[str]]:
+    """Return the days (chain and YYYY-MM-DD) that lack a part of the requested data, with the codes of the failures.
+
+    ``instants`` are those that the run asked for, by chain, and ``results`` are those of its finished partitions.
+    """
+    if left_out_by_settings(workspace.settings, stream.name) is not None:
+        return {}
+    found = {(result.chain, result.as_of): result.lacking for result in results}
+    days: dict[tuple[str, str], set[str]] = {}
+    for chain, as_of in ((chain, as_of) for chain, chain_instants in instants.items() for as_of in chain_instants):
+        lacks = found.get((chain, as_of))
+        if lacks is None:
+            manifest = workspace.lake.manifest(stream.name, chain, as_of)
+            lacks = (lacking(workspace.lake, manifest) if manifest else {}) or {"": UNSENT}
+        if lacks:
+            days.setdefault((chain, f"{as_of:%Y-%m-%d}"), set()).update(lacks.values())
+    return days
+
+
+def note_incomplete(
+    instance: DagsterInstance, run_id: str, stream: Stream, days: Mapping[tuple[str, str], Collection[str]]
+) -> None:
+    """Tag a run with the number of its days that lack a part of a stream, and the codes of the failures."""
+    if days:
+        codes = sorted(set().union(*days.values()))
+        instance.add_run_tags(run_id, {f"{LACKS_TAG}{stream.name}": f"{counted(len(days), 'day')}: {', '.join(codes)}"})
+
+
+def fail_if_incomplete(instance: DagsterInstance, run_id: str) -> None:
+    """Raise Dagster's ``Failure`` for a run whose days lack a part of the requested data (``note_incomplete``)."""
+    run = instance.get_run_by_id(run_id)
+    tags = run.tags if run else {}
+    lacks = {name.removeprefix(LACKS_TAG): text for name, text in sorted(tags.items()) if name.startswith(LACKS_TAG)}
+    if lacks:
+        instance.add_run_tags(run_id, {ERROR_TAG: INCOMPLETE})
+        listed = "; ".join(f"{name} lacks a part of {text}" for name, text in lacks.items())
+        raise Failure(f"{listed}. The rest is stored. {REPEATED}", allow_retries=False)
+
+
+def load_after_error(workspace: Workspace) -> None:
+    """Load the lake and the credits into the warehouse after an error of a run. Ignore a second error."""
+    with suppress(OSError, LakeError, WarehouseError, DatabaseError):
+        workspace.warehouse.load(workspace.lake)
+
+
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
     """Return the time (naive UTC) at which the refresh of a run began: when the run was created.
 
-    For a run that Dagster repeats after a crash, it is the creation of the first run, so that partitions that the first
-    run refreshed are not paid again.
+    If runs with the same config and partition failed before it, within a day, it is the creation of the first of them,
+    so that partitions that those runs refreshed are not paid again.
     """
-    run, record = instance.get_run_by_id(run_id), instance.get_run_record_by_id(run_id)
-    if run is not None and _RETRY_TAG in run.tags and _FIRST_RUN_TAG in run.tags:
-        record = instance.get_run_record_by_id(run.tags[_FIRST_RUN_TAG]) or record
-    return as_utc(record.create_timestamp) if record else utc_now()
+    run, start = instance.get_run_by_id(run_id), utc_now()
+    for record in instance.get_run_records(RunsFilter(job_name=run.job_name)) if run else ():
+        created, other = as_utc(record.create_timestamp), record.dagster_run
+        if created < start - _SAME_REFRESH:
+            break
+        if other.run_id == run_id:
+            start = created
+        elif run and created <= start and _work(other) == _work(run):
+            if other.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
+                break
+            start = created
+    return start
+
+
+def _work(run: DagsterRun) -> tuple[Any, ...]:
+    """Return what a run was to do: its options without the text of a plan, its tables and its partitions."""
+    ops: Any = run.run_config.get("ops", {})
+    options = {name: {**step.get("config", {}), "plan": ""} for name, step in ops.items()}
+    return options, run.asset_selection, [run.tags.get(tag) for tag in (PARTITION_TAG, *RANGE_TAGS)]
 
 
 def lacks_tokens(run_tokens: Sequence[str], results: Iterable[PartitionResult]) -> bool:

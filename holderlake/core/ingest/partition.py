@@ -25,6 +25,7 @@ from holderlake.core.contract.times import partition_text, utc_now
 from holderlake.core.decoding.answers import Decoded
 from holderlake.core.decoding.lenient import UNREADABLE_ROW
 from holderlake.core.ingest.decode_queue import PendingDecode
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.ingest.stream import IngestContext, Missing, Options, Partition, PartitionResult, Stream
 from holderlake.core.lake.lake import SUBJECT_COLUMNS, Manifest, PartitionUpdate
 from holderlake.core.provider import errors
@@ -305,6 +306,7 @@ async def commit(
         and not (manifest.covered if manifest else frozenset()).issuperset(
             stream.subjects(context.workspace, partition)
         ),
+        lacking=lacking(context.workspace.lake, manifest) if manifest else {},
     )
 
 

@@ -210,6 +210,8 @@ class PartitionResult:
     """Number of subjects that the local engine computed, without a call."""
     lacks_tokens: bool = False
     """True if the partition has no answer about some of the watched tokens. For a stream by token only."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """The code of the failure of each subject that the partition was asked for and lacks."""
 
 
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:

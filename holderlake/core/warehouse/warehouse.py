@@ -173,7 +173,8 @@ class Warehouse:
             try:
                 relation = relation_of(connection, sql)
                 reader = (relation if most is None else relation.limit(most)).to_arrow_reader(_BATCH_ROWS)
-                yield pa.RecordBatch.from_pylist([], reader.schema)
+                empty = [pa.nulls(0, field.type) for field in reader.schema]  # 'from_pylist' would import pandas
+                yield pa.RecordBatch.from_arrays(empty, schema=reader.schema)
                 yield from reader
             except duckdb.Error as error:
                 raise explained(error) from error

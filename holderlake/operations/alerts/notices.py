@@ -1,5 +1,5 @@
-"""Notices about the pipeline itself: a run or requests failed, a partition was given up, the schedule waits, a key was
-refused, a reorganisation undid an alert.
+"""Notices about the pipeline itself: a run or requests failed, a partition was given up, credits are used up, a key
+was refused, a reorganisation undid an alert.
 
 A notice is an alert without a rule of the settings. It goes through the same outbox to the same destinations.
 """
@@ -15,12 +15,12 @@ from holderlake.operations.alerts.rules import Alert
 RUN_FAILED: Final = "run_failed"
 REQUESTS_FAILED: Final = "requests_failed"
 PARTITION_GIVEN_UP: Final = "partition_given_up"
-SCHEDULE_PAUSED: Final = "schedule_paused"
+CREDITS_USED_UP: Final = "credits_used_up"
 KEY_REFUSED: Final = "key_refused"
 ENDPOINT_REFUSED: Final = "endpoint_refused"
 ALERT_UNDONE: Final = "alert_undone"
 NOTICES: Final = (
-    *(RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PAUSED, KEY_REFUSED, ENDPOINT_REFUSED),
+    *(RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, CREDITS_USED_UP, KEY_REFUSED, ENDPOINT_REFUSED),
     ALERT_UNDONE,
 )
 """The kinds of notices."""
@@ -68,14 +68,10 @@ def partition_given_up(
     return _notice(PARTITION_GIVEN_UP, text, f"{day} {reason}", at, evidence, chain)
 
 
-def schedule_paused(code: str, since: datetime, resume_on: date, reason: str) -> Notice:
-    """Return the notice that scheduled runs wait for credits from ``since`` until the day ``resume_on``.
-
-    ``code`` and ``reason`` are the code and the text of the error that made them wait.
-    """
-    text = f"scheduled runs wait until {resume_on}, because no credits are left ({code})"
-    evidence = {"code": code, "resume_on": resume_on.isoformat(), "reason": reason}
-    return _notice(SCHEDULE_PAUSED, text, since.isoformat(), since, evidence)
+def credits_used_up(code: str, run_id: str, at: datetime) -> Notice:
+    """Return the notice that a run ended for lack of credits, at most one a day. ``code`` is the error's code."""
+    text = f"no credits are left ({code}); what runs could not fetch is requested again when there are credits"
+    return _notice(CREDITS_USED_UP, text, f"{at.date()} {code}", at, {"code": code, "run_id": run_id})
 
 
 def key_refused(code: str, run_id: str, at: datetime) -> Notice:

@@ -6,7 +6,6 @@ first: whenever it is stopped, all tables of all chains reach back to about the 
 """
 
 import asyncio
-import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -15,18 +14,12 @@ from typing import Final
 from dagster import (
     AssetKey,
     AssetMaterialization,
-    DefaultSensorStatus,
-    Failure,
     MetadataValue,
     OpExecutionContext,
     ResourceParam,
-    RunRequest,
-    SensorDefinition,
-    SkipReason,
     in_process_executor,
     job,
     op,
-    sensor,
 )
 from pydantic import Field
 
@@ -36,27 +29,28 @@ from holderlake.assets.fetched import POOL, IngestConfig, inputs_of
 from holderlake.assets.warehouse import load_warehouse, warehouse_metadata
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.prices import credits_text
-from holderlake.core.contract.times import parse_when, utc_now
+from holderlake.core.contract.times import parse_when
 from holderlake.core.dagster.failures import step_errors
 from holderlake.core.dagster.metadata import asset_key, log_materialisations
 from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.dagster.runs import (
     Work,
     by_day,
+    fail_if_incomplete,
+    incomplete_days,
     ingest_run,
     is_prepared,
+    note_incomplete,
     prepare,
     refresh_start,
 )
 from holderlake.core.dagster.versions import input_tags
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.setting_types import Texts
-from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.units import counted
+from holderlake.core.settings import SettingsError
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import evaluate_alerts
 from holderlake.operations.backfill.instants import chosen_instants
-from holderlake.operations.backfill.paused import PausedBackfill, Selection, forget_paused, pause, paused_backfills
 from holderlake.operations.backfill.plan import Plan, make_plan
 from holderlake.operations.backfill.progress import Progress, ProgressLog
 from holderlake.operations.backfill.report import plan_markdown
@@ -65,6 +59,7 @@ from holderlake.operations.backfill.scope import streams_of, within_plan
 BACKFILL: Final = "backfill"
 PLAN: Final = "plan"
 
+RESUMED: Final = "The sensor 'healing' resumes it, as the same backfill does if you start it again."
 GROUP_ANSWERS: Final = 2_048
 """Approximate number of a stream's answers in one group of days.
 
@@ -93,7 +88,7 @@ class BackfillConfig(IngestConfig):
 @op(description="Shows the cost of a backfill, and fetches nothing.", tags={"kind": "plan"})
 def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Add the plan, as ``holderlake plan`` shows it, to the metadata of the output."""
-    with step_errors(context, retries=0):
+    with step_errors(context):
         plan = _plan(with_instants(config), workspace)
     context.add_output_metadata({"plan": MetadataValue.md(plan_markdown(plan)), "credits": credits_text(plan.credits)})
 
@@ -105,7 +100,7 @@ def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace:
 )
 def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Run the backfill. Partitions that it filled are logged as materialised, even after an error."""
-    with step_errors(context, retries=0):
+    with step_errors(context):
         config = with_instants(config)
     if config.refresh and not config.refresh_since:
         config = config.model_copy(
@@ -113,9 +108,10 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
 
     def advice(error: Exception) -> str:
-        return _advice(config, workspace, error) if is_prepared(context.run_id) else str(error)
+        resumed = f" Finished partitions are kept. {RESUMED}" if is_prepared(context.run_id) else ""
+        return f"{error}{resumed}"
 
-    with step_errors(context, retries=0, explain=advice):
+    with step_errors(context, explain=advice):
         run = _Backfill(context, config, workspace)
         prepare(
             workspace,
@@ -126,12 +122,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         asyncio.run(run.execute(config))
-    forget_paused(workspace, _selection(config, workspace))
-    missing = run.progress.partitions - run.progress.finished
-    if missing:
-        raise Failure(
-            f"{counted(missing, 'partition')} got no answer; the others are done. Start the same backfill again."
-        )
+    fail_if_incomplete(context.instance, context.run_id)
 
 
 @job(
@@ -159,7 +150,7 @@ class _Backfill:
 
     def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
         run_instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
-        self.instants = {chain: from_first_day(chain, run_instants) for chain in _chains(config, workspace)}
+        self.instants = {chain: from_first_day(chain, run_instants) for chain in chains_of(config, workspace)}
         self.streams, _ = within_plan(workspace, streams_of(config.tables, workspace.settings))
         self.progress = Progress(sum(map(len, self.instants.values())) * len(self.streams))
         self._context = context
@@ -167,6 +158,7 @@ class _Backfill:
         self._workspace = workspace
         self._progress_log = ProgressLog(context.log.info, self.progress)
         self._days_by_stream: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
+        self._incomplete: dict[str, dict[tuple[str, str], set[str]]] = {stream.name: {} for stream in self.streams}
         self._logging: list[asyncio.Task[None]] = []
         self._in_order = asyncio.Lock()
 
@@ -185,6 +177,8 @@ class _Backfill:
             )
         finally:
             await asyncio.gather(*self._logging)
+            for stream in self.streams:
+                note_incomplete(self._context.instance, self._context.run_id, stream, self._incomplete[stream.name])
             await asyncio.to_thread(self._load_warehouse)
             _check(self._context, self._workspace, self._days_by_stream)
             self._context.log.info(str(self.progress))
@@ -197,9 +191,12 @@ class _Backfill:
                 if instants := from_first_day(chain, group):
                     yield from ((stream, chain, instants) for stream in self.streams)
 
-    def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
-        """Log the finished partitions of a stream and chain, in a thread, while the next ones are fetched."""
+    def _on_item(
+        self, stream: Stream, chain: str, instants: Sequence[datetime], results: list[PartitionResult]
+    ) -> None:
+        """Log the complete partitions of a stream and chain, in a thread, while the next ones are fetched."""
         self._days_by_stream[stream.name] |= by_day(results).keys()
+        self._incomplete[stream.name] |= incomplete_days(self._workspace, stream, {chain: instants}, results)
         self._logging.append(asyncio.create_task(self._log_in_order(stream, chain, results)))
 
     async def _log_in_order(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
@@ -212,14 +209,18 @@ class _Backfill:
         inputs = input_tags(instance, map(asset_key, inputs_of(stream)))
         for table in stream.tables:
             logged_partitions = instance.get_materialized_partitions(AssetKey(table))
-            days = [
-                day_results
-                for day_results in by_day(results).values()
-                if partition_key(chain, day_results[0].as_of) not in logged_partitions
-                or any(result.is_new for result in day_results)
-            ]
+            days = {
+                day: day_results
+                for day, day_results in by_day(results).items()
+                if day not in self._incomplete[stream.name]
+                and (
+                    partition_key(chain, day_results[0].as_of) not in logged_partitions
+                    or any(result.is_new for result in day_results)
+                )
+            }
             log_materialisations(
                 self._context,
+                stream,
                 table,
                 days,
                 self._workspace,
@@ -274,12 +275,9 @@ def with_instants(config: BackfillConfig) -> BackfillConfig:
     return config.model_copy(update={"instants": listed, "start": "", "to": "", "every": ""})
 
 
-def _chains(config: BackfillConfig, workspace: Workspace) -> list[str]:
+def chains_of(config: BackfillConfig, workspace: Workspace) -> list[str]:
+    """Return the chains of a backfill, by default those of the watchlist."""
     return config.chains or sorted(workspace.settings.watchlist)
-
-
-def _selection(config: BackfillConfig, workspace: Workspace) -> Selection:
-    return Selection.of(config.instants, _chains(config, workspace), config.tokens, config.tables, config.refresh_since)
 
 
 def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
@@ -287,19 +285,12 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
     return make_plan(
         workspace,
         workspace.provider_id,
-        _chains(config, workspace),
+        chains_of(config, workspace),
         instants,
         config.tokens or None,
         tables=config.tables or None,
         refresh=config.refresh,
     )
-
-
-def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
-    """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
-    paused = pause(workspace, error, _selection(config, workspace))
-    advice = paused.advice if paused else "Start the same backfill again to resume it."
-    return f"{error} Finished partitions are kept. {advice}"
 
 
 def _check(
@@ -324,49 +315,3 @@ def _check(
     )  # alerts are about recent data: the newest day of each chain
     for result in evaluate_alerts(workspace, newest.items()) if newest else ():
         context.instance.report_runless_asset_event(result)
-
-
-def paused_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that resumes paused backfills. It runs only if the settings enable it."""
-    is_chosen = settings.schedule.resume_paused
-
-    @sensor(
-        name="paused_backfills",
-        job_name=BACKFILL,
-        minimum_interval_seconds=600,
-        default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
-        description="Resumes backfills that ran out of credits, from the day on which there are credits again.",
-    )
-    def resume(workspace: ResourceParam[Workspace]) -> Iterator[RunRequest | SkipReason]:
-        paused = paused_backfills(workspace)
-        due = [backfill for backfill in paused if backfill.is_due(workspace) or backfill.has_credits_again(workspace)]
-        for backfill in due:
-            yield RunRequest(
-                run_key=_key_of_attempt(backfill, workspace.settings),
-                run_config={"ops": {"fill_history": {"config": _options_of(backfill)}}},
-            )
-        if not due:
-            yield SkipReason(_reason_to_wait(paused))
-
-    return resume
-
-
-def _key_of_attempt(paused: PausedBackfill, settings: Settings) -> str:
-    """Return a run key that changes each day, and with the backfill's resume date or the section ``[budget]``.
-
-    So a paused backfill is tried once a day, and again when a new date or new ceilings allow it.
-    """
-    budget = hashlib.sha256(settings.budget.model_dump_json().encode()).hexdigest()[:8]
-    return f"{paused.of.id} {paused.resume_on} {utc_now():%Y-%m-%d} {budget}"
-
-
-def _options_of(paused: PausedBackfill) -> dict[str, object]:
-    since = paused.of.refresh_since
-    lists = {name: list(getattr(paused.of, name)) for name in ("instants", "chains", "tokens", "tables")}
-    return {"refresh": bool(since), "refresh_since": since, **lists}
-
-
-def _reason_to_wait(paused: Sequence[PausedBackfill]) -> str:
-    if not paused:
-        return "no backfill is paused"
-    return f"{counted(len(paused), 'backfill')} paused; the first resumes on {paused[0].resume_on}"

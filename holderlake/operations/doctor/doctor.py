@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +18,15 @@ from holderlake.core.contract import exact_json
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import utc_now
+from holderlake.core.dagster.runs import REPEATED
 from holderlake.core.decoding.answers import chain_ids
 from holderlake.core.ingest.decode_queue import provider_error
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import ProviderError
 from holderlake.core.settings import Settings, SettingsError, load_settings
+from holderlake.core.storage.atomic_files import full_disk, is_full
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError
@@ -33,10 +36,8 @@ from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.operations.alerts.destinations import destinations_of
 from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.settings import AlertSettings, alerts_database
-from holderlake.operations.backfill.paused import COMMAND, paused_backfills
 from holderlake.operations.doctor.file_checks import Finding, check_files
 from holderlake.operations.follow.followers import followers
-from holderlake.operations.healing.paused import paused_schedule
 from holderlake.operations.history.instance import own_dagster_home, prepare_dagster_home
 from holderlake.operations.history.steps import history_steps
 from holderlake.operations.maintenance.upgrade import plan
@@ -100,14 +101,22 @@ def _checks_with_settings() -> list[Finding]:
         *([lambda: _negative_balances(settings)] if store_folder(settings).exists() else []),
         *([lambda: _inexact_balances(settings)] if store_folder(settings).exists() else []),
         *([lambda: _stale_partitions(workspace)] if store_folder(settings).exists() else []),
-        *([lambda: _paused_schedule(workspace)] if paused_schedule(workspace) else []),
-        *([lambda: _paused_backfills(workspace)] if paused_backfills(workspace) else []),
+        lambda: _incomplete(workspace),
         lambda: _alerts(settings),
         *([lambda: _iceberg(workspace)] if iceberg_folder(settings).exists() else []),
         *(partial(_node, settings, chain) for chain in settings.section(SourceSettings).node_chains),
         *([lambda: _followers(settings)] if settings.section(SourceSettings).followed_chains else []),
     ]
-    return [*(_safely(check) for check in checks), *check_files(workspace)]
+    findings = [*(_safely(check) for check in checks), *check_files(workspace)]
+    return [_while_full(finding) for finding in findings] if is_full(settings.home) else findings
+
+
+def _while_full(finding: Finding) -> Finding:
+    """Return a problem without its remedy, which may delete or move files that only can't be read now."""
+    is_problem = not finding.fine and finding.what != "disk"
+    return (
+        replace(finding, advice="free space on the disk, then run 'holderlake doctor' again") if is_problem else finding
+    )
 
 
 def _settings(settings: Settings) -> Finding:
@@ -159,8 +168,10 @@ def _disk(home: Path) -> Finding:
     home.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home).free
     writable = os.access(home, os.W_OK)
+    if is_full(home):
+        return Finding("disk", False, full_disk(home), "free at least 1 GiB, then run 'holderlake doctor' again")
     advice = "" if free > _MIN_FREE and writable else "set HOLDERLAKE_HOME to a writable folder with free space"
-    return Finding("disk", free > _MIN_FREE and writable, f"{free / 2**30:.0f} GiB free", advice)
+    return Finding("disk", free > _MIN_FREE and writable, f"{free / 2**30:.1f} GiB free", advice)
 
 
 def _dagster(settings: Settings) -> Finding:
@@ -224,27 +235,19 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
 
-def _paused_schedule(workspace: Workspace) -> Finding:
-    paused = paused_schedule(workspace)
-    if paused is None:
-        return Finding("paused schedule", True, "scheduled runs do not wait")
-    text = f"scheduled runs wait since {paused.since:%Y-%m-%d %H:%M} UTC until {paused.resume_on}: {paused.reason}"
-    advice = (
-        "buy credits: the running daemon asks the provider every five minutes"
-        if paused.refused is not None
-        else "raise the ceiling in [budget]: the next tick of the schedule resumes"
-    )
-    return Finding("paused schedule", False, text, advice)
-
-
-def _paused_backfills(workspace: Workspace) -> Finding:
-    paused = paused_backfills(workspace)
-    since = min(backfill.since for backfill in paused)
-    text = (
-        f"{counted(len(paused), 'backfill')} paused since {since:%Y-%m-%d %H:%M} UTC; the first of "
-        f"{counted(len(paused[0].of.instants), 'instant')}: {paused[0].reason}"
-    )
-    return Finding("paused backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")
+def _incomplete(workspace: Workspace) -> Finding:
+    """Count the partitions that lack a part of the requested data."""
+    lacks = {
+        manifest.place: lacking(workspace.lake, manifest)
+        for manifest in workspace.lake.manifests()
+        if manifest.unanswered or manifest.failures
+    }
+    open_places = {place: failures for place, failures in lacks.items() if failures}
+    if not open_places:
+        return Finding("partitions", True, "no partition lacks a part of the requested data")
+    codes = sorted(set().union(*(failures.values() for failures in open_places.values())))
+    text = f"{counted(len(open_places), 'partition')} without a part of the requested data ({', '.join(codes)})"
+    return Finding("partitions", False, text, REPEATED)
 
 
 def _store(settings: Settings) -> Finding:

@@ -73,7 +73,7 @@ def follow_head(context: OpExecutionContext, config: FollowConfig, workspace: Re
         context.log.warning(f"{error}; {'alerts failed' if pause is None else f'trying again in {pause:.0f} s'}")
 
     calls = Callbacks(on_state=observe, on_failure=on_failure)
-    with step_errors(context, retries=0):
+    with step_errors(context):
         follow(workspace, [], ImportOptions(config.chain), calls, 3_600 * config.hours)
 
 

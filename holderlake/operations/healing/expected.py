@@ -18,7 +18,6 @@ from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.partitions import previous_tick
 from holderlake.core.storage.documents import Documents
 from holderlake.core.workspace import Workspace
-from holderlake.operations.healing.paused import waiting_schedule
 from holderlake.sources.settings import SourceSettings
 
 _NAME: Final = "expected"
@@ -44,13 +43,6 @@ def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> Non
     chain they follow ``previous``, the tick before ``tick``. Instants older than ``healing.days`` are removed.
     """
     _record(workspace, DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
-
-
-def tick_of_schedule(workspace: Workspace, previous: datetime, tick: datetime) -> str | None:
-    """Record a tick of the schedule ``daily``. Return the reason to launch no runs while the schedule is paused."""
-    record_tick(workspace, previous, tick)
-    paused = waiting_schedule(workspace)
-    return str(paused) if paused else None
 
 
 def record_transfers_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:

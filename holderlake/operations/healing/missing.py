@@ -1,52 +1,57 @@
-"""Scheduled partitions that the lake lacks, or that lack subjects whose requests failed."""
+"""Partitions that lack a part of the data that a run or the schedule requested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import groupby
 from typing import Final
 
 from holderlake.assets import STREAMS
-from holderlake.core.archive.provenance import INVALID_ADDRESS, UNREADABLE
-from holderlake.core.decoding.answers import PARTIAL
+from holderlake.core.ingest.lacking import may_be_answered
 from holderlake.core.ingest.stream import Stream, left_out_by_settings
-from holderlake.core.lake.lake import FAILURES
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.coverage import Coverage, Gap
 from holderlake.operations.backfill.pricing import price
 from holderlake.operations.backfill.scope import within_plan
 
-SETTLED: Final = frozenset(
-    {
-        *("left_out", "no_answer", "no_holders", "unknown_token", "unsupported_token"),
-        *(UNREADABLE, INVALID_ADDRESS),
-        *PARTIAL,
-    }
-)
-"""Codes of failures that would occur again: facts about a token, and paid answers without it or unreadable."""
-
 Day = tuple[str, date]
 """A chain and a day. It is one partition in Dagster, and contains all instants of the day."""
+_ALL: Final = frozenset(stream.name for stream in STREAMS)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The requested part of a chain's instants: tokens and families (all if empty), and the start of a refresh.
+
+    ``refresh_since`` is empty without a refresh (else ISO, UTC). ``is_stopped``: the run ended before it requested all
+    subjects, so those without a request are missing too.
+    """
+
+    chain: str
+    tokens: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    refresh_since: str = ""
+    is_stopped: bool = True
 
 
 @dataclass(frozen=True)
 class MissingDay:
-    """A chain and day with missing data: all its scheduled instants, the gaps, and the cost to fill them.
-
-    ``credits`` are hundredths of a credit.
-    """
+    """A chain and day with missing data: the gaps, and the cost to fill them (hundredths of a credit)."""
 
     chain: str
     day: date
-    instants: tuple[datetime, ...]
-    gaps: tuple[Gap, ...]
-    credits: int
+    gaps: tuple[Gap, ...] = ()
+    credits: int = 0
+    refresh_since: str = ""
 
     @property
     def key(self) -> Day:
         return self.chain, self.day
+
+    @property
+    def instants(self) -> list[datetime]:
+        return sorted({gap.partition.as_of for gap in self.gaps})
 
     @property
     def families(self) -> list[str]:
@@ -54,28 +59,36 @@ class MissingDay:
         names = {gap.stream.name for gap in self.gaps}
         return [stream.name for stream in STREAMS if stream.name in names]
 
+    @property
+    def tokens(self) -> set[str]:
+        """The tokens that are missing."""
+        return {subject for gap in self.gaps if gap.stream.by == "token" for subject in gap.missing}
+
 
 def missing_days(
-    workspace: Workspace,
-    expected: Mapping[str, Sequence[datetime]],
-    succeeded: Mapping[Day, bool],
-    *,
-    with_credits: bool = True,
+    workspace: Workspace, asked: Mapping[Scope, Iterable[datetime]], *, with_credits: bool = True
 ) -> list[MissingDay]:
-    """Return the chains and days with missing data, newest first.
+    """Return the chains and days that lack a part of the requested data, newest first.
 
-    ``expected``: scheduled instants by chain. ``succeeded`` is True for a day whose last run succeeded; there, only
-    subjects whose request failed are missing, since others were added to the watchlist later. Without ``with_credits``,
-    costs are 0.
+    ``asked`` has the instants by scope.
+
+    Subjects that the provider says it does not have, or whose paid answer cannot be read, are not missing. Without
+    ``with_credits``, costs are 0.
     """
-    days = []
-    streams = _streams(workspace) if any(expected.values()) else []
-    for chain, instants in expected.items():
-        gaps = list(_gaps(workspace, streams, chain, instants, succeeded))
-        for day, day_gaps in groupby(sorted(gaps, key=_as_of), lambda gap: _as_of(gap).date()):
-            of_day, own_gaps = tuple(when for when in instants if when.date() == day), tuple(day_gaps)
-            credits = _credits(workspace, own_gaps) if with_credits else 0
-            days.append(MissingDay(chain, day, of_day, own_gaps, credits))
+    found: dict[tuple[str, date, str], dict[tuple[str, datetime], Gap]] = {}
+    streams = _streams(workspace) if asked else []
+    for scope, instants in asked.items():
+        for gap in _gaps(workspace, streams, scope, sorted(set(instants))):
+            place = (gap.stream.name, gap.partition.as_of)
+            of_day = found.setdefault((scope.chain, gap.partition.as_of.date(), scope.refresh_since), {})
+            before = of_day[place].missing if place in of_day else ()
+            of_day[place] = replace(gap, missing=tuple(dict.fromkeys((*before, *gap.missing))))
+    days = [
+        MissingDay(
+            chain, day, tuple(gaps.values()), _credits(workspace, [*gaps.values()]) if with_credits else 0, since
+        )
+        for (chain, day, since), gaps in found.items()
+    ]
     return sorted(days, key=lambda missing_day: (missing_day.day, missing_day.chain), reverse=True)
 
 
@@ -91,36 +104,21 @@ def _streams(workspace: Workspace) -> Sequence[Stream]:
     return [stream for stream in STREAMS if left_out_by_settings(workspace.settings, stream.name) is None]
 
 
-def _gaps(
-    workspace: Workspace,
-    streams: Sequence[Stream],
-    chain: str,
-    instants: Sequence[datetime],
-    succeeded: Mapping[Day, bool],
-) -> Iterator[Gap]:
-    for gap in Coverage(workspace.lake, instants).gaps(workspace, streams, chain):
-        if not gap.is_none and _is_missing(workspace, gap, succeeded):
+def _gaps(workspace: Workspace, streams: Sequence[Stream], scope: Scope, instants: list[datetime]) -> Iterator[Gap]:
+    """Yield the gaps of a scope that another request may fill, each with only those subjects."""
+    asked_streams = [stream for stream in streams if stream.name in (scope.families or _ALL)]
+    coverage = Coverage(workspace.lake, instants, scope.tokens or None)
+    for gap in coverage.gaps(workspace, asked_streams, scope.chain):
+        if gap.is_none and not scope.refresh_since:
+            continue
+        manifest = workspace.lake.manifest(gap.stream.name, scope.chain, gap.partition.as_of)
+        if scope.refresh_since and (manifest is None or manifest.written_at.isoformat() < scope.refresh_since):
+            yield coverage.refreshed(workspace, gap)
+        elif manifest is None:
             yield gap
-
-
-def _is_missing(workspace: Workspace, gap: Gap, succeeded: Mapping[Day, bool]) -> bool:
-    """Return whether another run may fill the gap.
-
-    True if the lake lacks the partition, a request of it failed and may succeed later, or the day's last run failed.
-    """
-    partition = gap.partition
-    manifest = workspace.lake.manifest(gap.stream.name, partition.chain, partition.as_of)
-    if manifest is None:
-        return True
-    failed: dict[str, str] = {}
-    if manifest.failures:
-        rows = workspace.lake.rows(manifest, FAILURES)
-        failed = dict(zip(rows["subject"].to_pylist(), rows["code"].to_pylist(), strict=True))
-    open_subjects = [subject for subject in gap.missing if failed.get(subject) not in SETTLED]
-    if any(subject in failed for subject in open_subjects):
-        return True
-    return bool(open_subjects or gap.unnamed) and not succeeded.get((partition.chain, partition.as_of.date()), True)
-
-
-def _as_of(gap: Gap) -> datetime:
-    return gap.partition.as_of
+        else:
+            is_open = scope.is_stopped
+            asked = [subject for subject in gap.missing if is_open or subject in manifest.unanswered]
+            missing = may_be_answered(workspace.lake, manifest, asked)
+            if missing or (is_open and gap.unnamed):
+                yield replace(gap, missing=tuple(missing))

@@ -1,4 +1,4 @@
-"""The sensor ``notices``, which reports failed runs and requests, a refused key and a paused schedule."""
+"""The sensor ``notices``, which reports failed runs and requests, a refused key and used-up credits."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ from holderlake.assets.checks import FAILED_REQUESTS_TAG
 from holderlake.core.contract.times import from_unix
 from holderlake.core.dagster.failures import ENDPOINT_TAG, ERROR_TAG, NOT_DELIVERED, PARTITION_TAG, REPETITION_TAG
 from holderlake.core.dagster.processes import is_of_home
-from holderlake.core.dagster.runs import INGEST
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.delivery import has_unsent, notify
 from holderlake.operations.alerts.notices import (
     Notice,
+    credits_used_up,
     endpoint_refused,
     key_refused,
     requests_failed,
     run_failed,
-    schedule_paused,
 )
-from holderlake.operations.healing.paused import paused_schedule
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 _OVERLAP: Final = timedelta(minutes=5)
@@ -40,13 +38,10 @@ _KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key"})
 _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
-def notices_sensor(
-    jobs: Collection[str], *, ingest: str = INGEST, name: str = "notices", resource: str = WORKSPACE
-) -> SensorDefinition:
+def notices_sensor(jobs: Collection[str], *, name: str = "notices", resource: str = WORKSPACE) -> SensorDefinition:
     """Return the sensor that reports failures. Its ticks send the notices, as Dagster's sensors for failed runs do.
 
-    It reports runs of ``jobs`` that belong to the home of the workspace that is the resource ``resource``. ``ingest``
-    is the scheduled job: while its schedule is paused, one notice about the pause replaces those of its runs.
+    It reports runs of ``jobs`` that belong to the home of the workspace that is the resource ``resource``.
 
     A run that sends them would wait in the queue behind the runs that it reports, or not start at all. A tick may take
     60 s, and a delivery ends earlier.
@@ -57,15 +52,14 @@ def notices_sensor(
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
         required_resource_keys={resource},
-        description="Reports failed runs and requests, a refused key and a paused schedule, and sends unsent alerts.",
+        description="Reports failed runs and requests, a refused key and used-up credits, and sends unsent alerts.",
     )
     def notices(context: SensorEvaluationContext) -> SkipReason:
         workspace, now = workspace_of(context, resource), datetime.now(UTC)
         since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
         new_notices = [
-            *_failures(context.instance, workspace, since, jobs, ingest),
+            *_failures(context.instance, workspace, since, jobs),
             *_failed_requests(context.instance, workspace, since),
-            *_paused(workspace),
         ]
         context.update_cursor(now.isoformat())
         if not new_notices and not has_unsent(workspace, now.replace(tzinfo=None)):
@@ -76,26 +70,26 @@ def notices_sensor(
 
 
 def _failures(
-    instance: DagsterInstance, workspace: Workspace, since: datetime, jobs: Collection[str], ingest: str
+    instance: DagsterInstance, workspace: Workspace, since: datetime, jobs: Collection[str]
 ) -> Iterator[Notice]:
     """Yield a notice for each run of these jobs and this home that failed since a time.
 
-    A run that is repeated automatically has none.
+    A run of the sensor ``healing`` has none, unless it says that the key is refused or the credits are used up.
 
     A run that could not send alerts has none: sending the notice would fail too, and make the next one.
     """
-    is_paused = paused_schedule(workspace) is not None
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
         run = record.dagster_run
         error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
-        will_repeat = REPETITION_TAG in run.tags or run.tags.get("dagster/will_retry") == "true"
         if run.job_name not in jobs or error == NOT_DELIVERED or not is_of_home(run, workspace.settings.home):
             continue
         if error in _KEY_ERRORS:
             yield key_refused(error, run.run_id, at)
         elif endpoint := run.tags.get(ENDPOINT_TAG):
             yield endpoint_refused(endpoint, error or "", run.run_id, at)
-        elif not will_repeat and not (is_paused and error in _CREDIT_ERRORS and run.job_name == ingest):
+        elif error in _CREDIT_ERRORS:
+            yield credits_used_up(error, run.run_id, at)
+        elif REPETITION_TAG not in run.tags:
             yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
 
 
@@ -114,9 +108,3 @@ def _failed_requests(instance: DagsterInstance, workspace: Workspace, since: dat
         if counts and REPETITION_TAG not in run.tags and is_of_home(run, workspace.settings.home):
             at = from_unix(int(record.end_time or since.timestamp()))
             yield requests_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), counts, at)
-
-
-def _paused(workspace: Workspace) -> Iterator[Notice]:
-    paused = paused_schedule(workspace)
-    if paused is not None:
-        yield schedule_paused(paused.code, paused.since, paused.resume_on, paused.reason)

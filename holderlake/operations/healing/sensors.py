@@ -1,9 +1,11 @@
-"""The sensors that repeat automatically: scheduled partitions, and days of transfers, that failed or were missed."""
+"""The sensors that repeat requests of runs and schedules that failed or were missed: tables, and days of transfers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from itertools import groupby
 from typing import Any, Final
 
 from dagster import (
@@ -19,27 +21,27 @@ from dagster import (
 )
 
 from holderlake.assets import STREAMS
-from holderlake.core.dagster.failures import REPETITION_TAG
+from holderlake.core.dagster.failures import INCOMPLETE, REPETITION_TAG
 from holderlake.core.dagster.partitions import partition_key
-from holderlake.core.dagster.runs import INGEST, LIMITS
+from holderlake.core.dagster.runs import LIMITS
 from holderlake.core.dagster.versions import watch
+from holderlake.core.ingest.stream import partition_of, watched_tokens
 from holderlake.core.settings import Settings
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.delivery import enqueue
 from holderlake.operations.alerts.notices import partition_given_up
-from holderlake.operations.healing.attempts import Attempt, Choice, choose
+from holderlake.operations.backfill.job import BACKFILL
+from holderlake.operations.healing.attempts import Choice, choose
 from holderlake.operations.healing.expected import DAILY, expected, last_days
 from holderlake.operations.healing.expected import TRANSFERS as TRANSFERS_TICKS
 from holderlake.operations.healing.missing import MissingDay, missing_days
-from holderlake.operations.healing.paused import waiting_schedule
-from holderlake.operations.healing.runs import attempts_of, last_results
+from holderlake.operations.healing.runs import asked_since, scopes_to_repeat
 from holderlake.sources.nodes.asset import TRANSFERS, is_imported
 from holderlake.sources.settings import SourceSettings
 
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which the runs that it launches may not be in Dagster's history yet."""
-_NOT_YET: Final = SkipReason("the schedule has not run yet")
 
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
@@ -51,34 +53,54 @@ def healing_sensors(settings: Settings) -> list[SensorDefinition]:
 
 
 def _healing_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that repeats scheduled partitions."""
+    """Return the sensor that requests the missing parts of partitions, in one run for each chain."""
 
     @_repeating(
         settings,
         "healing",
-        INGEST,
-        "Fetches scheduled partitions again that failed or were missed; gives up with a notice.",
+        BACKFILL,
+        "Requests missing parts again, of scheduled days, runs by hand and backfills; gives up with a notice.",
     )
     def healing(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        scheduled = _past_instants(workspace, DAILY)
-        if scheduled is None:
-            yield _NOT_YET
-            return
-        if paused := waiting_schedule(workspace):
-            yield SkipReason(str(paused))
-            return
-        days = {(chain, when.date()) for chain, instants in scheduled.items() for when in instants}
-        attempts = attempts_of(context.instance, INGEST, days)
-        missing = missing_days(workspace, scheduled, last_results(attempts))
+        now, limits = workspace.now(), workspace.settings.healing
+        runs = asked_since(workspace, context.instance, now - timedelta(days=limits.days))
+        missing = missing_days(workspace, scopes_to_repeat(runs, _past_instants(workspace, DAILY)))
         credits_left = _credits_left(context.instance, workspace)
-        choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, credits_left)
+        choice = choose(missing, [asked.attempt for asked in runs], now, limits, credits_left)
         _report_given_up(workspace, choice)
-        watch(context.instance, workspace.settings.watchlist, {day.chain for day in choice.now})
-        yield from _requests(choice.now, choice, attempts, _config)
+        chosen_days = sorted(choice.now, key=_of_run)
+        watch(context.instance, workspace.settings.watchlist, {day.chain for day in chosen_days})
+        for (chain, refresh_since), days in groupby(chosen_days, key=_of_run):
+            yield _repair(workspace, chain, refresh_since, [*days])
+        if not chosen_days:
+            yield _reason(choice)
 
     return healing
+
+
+def _of_run(day: MissingDay) -> tuple[str, str]:
+    return day.chain, day.refresh_since
+
+
+def _repair(workspace: Workspace, chain: str, refresh_since: str, days: Sequence[MissingDay]) -> RunRequest:
+    """Return the request of a run for the missing families and tokens of some days of a chain."""
+    families, tokens = {name for day in days for name in day.families}, set().union(*(day.tokens for day in days))
+    instants = sorted({when for day in days for when in day.instants})
+    is_all = tokens.issuperset(watched_tokens(workspace, partition_of(workspace, chain, instants[-1])))
+    tables = [stream.tables[0] for stream in STREAMS if stream.name in families]
+    config = {
+        "instants": [when.isoformat() for when in instants],
+        "chains": [chain],
+        "tokens": [] if is_all else sorted(tokens),
+        "tables": [] if len(tables) == len(STREAMS) else tables,
+        **({"refresh": True, "refresh_since": refresh_since} if refresh_since else {}),
+    }
+    return RunRequest(
+        run_config={"ops": {"fill_history": {"config": config}}},
+        tags={**LIMITS, REPETITION_TAG: str(sum(day.credits for day in days))},
+    )
 
 
 def _transfers_sensor(settings: Settings) -> SensorDefinition:
@@ -93,22 +115,25 @@ def _transfers_sensor(settings: Settings) -> SensorDefinition:
     def healing_transfers(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        scheduled = _past_instants(workspace, TRANSFERS_TICKS)
-        if scheduled is None:
-            yield _NOT_YET
-            return
+        now, limits = workspace.now(), workspace.settings.healing
         missing = [
-            MissingDay(chain, when.date(), (when,), (), 0)
-            for chain, instants in sorted(scheduled.items())
+            MissingDay(chain, when.date())
+            for chain, instants in sorted(_past_instants(workspace, TRANSFERS_TICKS).items())
             for when in instants
             if not is_imported(context.instance, chain, when)
         ]
-        attempts = attempts_of(context.instance, TRANSFERS, {day.key for day in missing})
-        choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, None)
+        runs = asked_since(workspace, context.instance, now - timedelta(days=limits.days), [TRANSFERS])
+        # a run that succeeded, and whose day is still missing, did not read all its blocks
+        attempts = [replace(asked.attempt, error=asked.attempt.error or INCOMPLETE) for asked in runs]
+        choice = choose(missing, attempts, now, limits, None)
         _report_given_up(workspace, choice)
-        busy = {attempt.chain for attempt in attempts if attempt.ended is None}
+        busy = {chain for asked in runs if asked.attempt.ended is None for chain, _ in asked.attempt.days}
         oldest = {day.chain: day for day in reversed(choice.now) if day.chain not in busy}
-        yield from _requests(oldest.values(), choice, attempts, lambda day: {})
+        for day in oldest.values():
+            key = partition_key(day.chain, datetime.combine(day.day, time()))
+            yield RunRequest(partition_key=key, tags={**LIMITS, REPETITION_TAG: "0"})
+        if not oldest:
+            yield _reason(choice)
 
     return healing_transfers
 
@@ -124,14 +149,14 @@ def _repeating(settings: Settings, name: str, job: str, description: str) -> Cal
     )
 
 
-def _past_instants(workspace: Workspace, ticks: str) -> dict[str, list[datetime]] | None:
+def _past_instants(workspace: Workspace, ticks: str) -> dict[str, list[datetime]]:
     """Return the scheduled instants by chain, without the days whose runs the last tick may still be launching.
 
-    ``ticks`` names the schedule's record. The result is None before the schedule's first tick.
+    ``ticks`` names the schedule's record.
     """
     schedule = expected(workspace, ticks)
     if schedule is None:
-        return None
+        return {}
     is_starting = workspace.now() < schedule.until + _GRACE
     starting = last_days(schedule, ticks, workspace.settings.schedule.cron) if is_starting else set()
     return {
@@ -146,7 +171,7 @@ def _credits_left(instance: DagsterInstance, workspace: Workspace) -> int | None
     if limit is None:
         return None
     midnight = datetime.combine(today, time(), UTC)
-    records = instance.get_run_records(RunsFilter(job_name=INGEST, created_after=midnight))
+    records = instance.get_run_records(RunsFilter(job_name=BACKFILL, created_after=midnight))
     planned = {
         record.dagster_run.run_id: int(record.dagster_run.tags[REPETITION_TAG])
         for record in records
@@ -157,34 +182,9 @@ def _credits_left(instance: DagsterInstance, workspace: Workspace) -> int | None
     return limit - sum(spent.get(run, 0) if run in finished else credits for run, credits in planned.items())
 
 
-def _requests(
-    days: Collection[MissingDay],
-    choice: Choice,
-    attempts: Sequence[Attempt],
-    config: Callable[[MissingDay], dict[str, Any]],
-) -> Iterator[RunRequest | SkipReason]:
-    """Yield a run request for each of ``days``, or one skip reason if there are none.
-
-    ``days`` are all or some of ``choice.now``. ``config`` returns the run config for a day. ``attempts`` are the
-    earlier runs; their number is part of the run key.
-    """
-    for day in days:
-        key = partition_key(day.chain, datetime.combine(day.day, time()))
-        repetitions = sum(attempt.is_repetition for attempt in attempts if attempt.day == day.key)
-        yield RunRequest(
-            run_key=f"{key} repetition {repetitions + 1}",
-            partition_key=key,
-            run_config=config(day),
-            tags={**LIMITS, REPETITION_TAG: str(day.credits)},
-        )
-    if not days:
-        waiting = choice.waiting + len(choice.now)
-        yield SkipReason(f"{counted(waiting, 'day', 'waits')} for another attempt, {len(choice.given_up)} given up")
-
-
-def _config(day: MissingDay) -> dict[str, Any]:
-    options = {"config": {"instants": [when.isoformat() for when in day.instants]}}
-    return {"ops": {stream.name: options for stream in STREAMS}}
+def _reason(choice: Choice) -> SkipReason:
+    waiting = choice.waiting + len(choice.now)
+    return SkipReason(f"{counted(waiting, 'day', 'waits')} for another attempt, {len(choice.given_up)} given up")
 
 
 def _report_given_up(workspace: Workspace, choice: Choice) -> None:

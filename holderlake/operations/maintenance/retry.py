@@ -9,13 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, time
 from typing import Any, Final
 
+from dagster import AssetMaterialization, DagsterInstance
+
 from holderlake.assets import STREAMS
+from holderlake.assets.fetched import inputs_of
 from holderlake.core.archive import provenance
 from holderlake.core.archive.provenance import UNREADABLE, Commit
+from holderlake.core.dagster.metadata import asset_key
+from holderlake.core.dagster.partitions import partition_key
+from holderlake.core.dagster.versions import code_version, input_tags
+from holderlake.core.dagster.versions import provenance as version_tags
 from holderlake.core.decoding.answers import PARTIAL
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
 from holderlake.core.ingest.run import cancelling, check_free_space, ingest_partition
 from holderlake.core.ingest.stream import IngestContext, Stream, partition_of
@@ -212,6 +220,26 @@ async def _request(context: IngestContext, chosen_failures: Sequence[Failure], r
             await asyncio.gather(*(retry_partition(stream, *place, subjects) for place, subjects in partitions.items()))
     finally:
         report.calls += context.provider.counters.calls - calls
+
+
+def log_complete(workspace: Workspace, instance: DagsterInstance, landed: Collection[Failure]) -> None:
+    """Log the partitions of failures that succeeded as materialised, if they lack nothing now.
+
+    Dagster showed them as failed. A partition of Dagster has all instants of its day.
+    """
+    days = {(failure.family, failure.chain, failure.as_of.date()) for failure in landed}
+    for stream in STREAMS:
+        inputs = input_tags(instance, map(asset_key, inputs_of(stream)))
+        for _, chain, day in sorted(place for place in days if place[0] == stream.name):
+            manifests = [one for one in workspace.lake.manifests(stream.name, chain) if one.as_of.date() == day]
+            if any(lacking(workspace.lake, manifest) for manifest in manifests):
+                continue
+            tags = version_tags(code_version(manifests[-1].options), inputs)
+            for table in stream.tables:
+                rows = {"dagster/row_count": sum(manifest.tables[table].rows for manifest in manifests)}
+                key = partition_key(chain, datetime.combine(day, time()))
+                event = AssetMaterialization(asset_key(table), partition=key, metadata=rows, tags=tags)
+                instance.report_runless_asset_event(event)
 
 
 def _all_failures(workspace: Workspace) -> list[Failure]:

@@ -24,8 +24,12 @@ _KEPT_FOLDERS: Final = (commits.QUARANTINE, "_buckets")
 def only_rebuild(workspace: Workspace) -> Iterator[None]:
     """Hold the lock for rebuilds during the ``with`` block. Raises ``LakeError`` if another process holds it."""
     if_held = LakeError("another process rebuilds the lake or backs up the home; wait until it ends")
-    with locked(workspace.settings.home / "lake.rebuilding.lock", if_held):
-        yield
+    lock = workspace.settings.home / "lake.rebuilding.lock"
+    with locked(lock, if_held):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _old_folder(lake: Path) -> Path:

@@ -24,13 +24,12 @@ from prometheus_client.registry import Collector
 from holderlake.assets import STREAMS
 from holderlake.core.contract.tables import FAMILY_TABLES, MISSING_CONTENT
 from holderlake.core.contract.times import parse_partition, utc_now
+from holderlake.core.ingest.lacking import lacking
 from holderlake.core.ingest.stream import left_out_by_settings
 from holderlake.core.lake.manifests import FAILURES, Manifest
 from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.layout import place_of
 from holderlake.core.workspace import Workspace
-from holderlake.operations.backfill.paused import paused_backfills
-from holderlake.operations.healing.paused import paused_schedule
 
 Part = Callable[[], Iterator[Metric]]
 """A function that yields one group of metrics, for example those of the ledger."""
@@ -62,14 +61,14 @@ def write_textfile(registry: CollectorRegistry, path: Path) -> None:
 
 
 class HomeMetrics:
-    """The metrics of a home's lake, ledger, paused backfills and disk."""
+    """The metrics of a home's lake, ledger and disk."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def parts(self) -> dict[str, Part]:
-        """Return the functions that yield the metrics, by name: lake, ledger, paused, disk."""
-        return {"lake": self._lake, "ledger": self._ledger, "paused": self._paused, "disk": self._disk}
+        """Return the functions that yield the metrics, by name: lake, ledger, disk."""
+        return {"lake": self._lake, "ledger": self._ledger, "disk": self._disk}
 
     def _lake(self) -> Iterator[Metric]:
         newest_instant = gauge(
@@ -84,6 +83,9 @@ class HomeMetrics:
             "Answers of a chain at its newest instant that lack requested content",
             ["chain", "family"],
         )
+        lacks = gauge(
+            "newest_lacking", "Subjects that a chain's newest instant was asked for and lacks", ["chain", "family"]
+        )
         newest = self._newest()
         for (family, chain), manifest in sorted(newest.items()):
             for table in FAMILY_TABLES[family]:
@@ -95,7 +97,8 @@ class HomeMetrics:
                 failures.add_metric([chain, family], manifest.tables[FAILURES].rows)
                 failed = self._workspace.lake.rows(manifest, FAILURES)["code"].to_pylist() if manifest.failures else []
                 missing.add_metric([chain, family], failed.count(MISSING_CONTENT))
-        yield from (newest_instant, rows, failures, missing)
+                lacks.add_metric([chain, family], len(lacking(self._workspace.lake, manifest)))
+        yield from (newest_instant, rows, failures, missing, lacks)
 
     def _newest(self) -> dict[tuple[str, str], Manifest | None]:
         """Return the manifest of the newest partition, by family and watched chain.
@@ -147,14 +150,6 @@ class HomeMetrics:
             uncharged.add_metric([row.name], row.uncharged_calls)
             credits.add_metric([row.name], row.spent + row.reserved)
         yield from (ceilings, calls, uncharged, credits)
-
-    def _paused(self) -> Iterator[Metric]:
-        yield _gauge_of("paused_backfills", "Backfills that wait for credits", len(paused_backfills(self._workspace)))
-        schedule = paused_schedule(self._workspace)  # without the check of the key, which this process may not have
-        resumes = 0.0 if schedule is None else _seconds(schedule.resume_on)
-        yield _gauge_of(
-            "schedule_resumes_timestamp_seconds", "Day on which paused scheduled runs resume, else 0", resumes
-        )
 
     def _disk(self) -> Iterator[Metric]:
         usage = shutil.disk_usage(self._workspace.settings.home)

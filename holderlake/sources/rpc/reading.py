@@ -194,7 +194,7 @@ class EventReader(Reader):
             {first_block, last_block, *recent, *range(first_block + -first_block % SPARSE, last_block + 1, SPARSE)}
         )
         calls = [messages.logs(first_block, last_block, group, self._topics) for group in self._groups]
-        calls += [messages.header(block) for block in header_blocks]
+        calls += [messages.block(block) for block in header_blocks]
         logs, headers = await self._node.ask(
             calls, lambda answers: self._checked(first_block, last_block, header_blocks, answers)
         )
@@ -323,7 +323,9 @@ class ValueReader(Reader):
         if begin > last_block:
             return Piece(first_block, last_block, "", TRANSFERS.empty_table())
         calls = [
-            call for block in range(begin, last_block + 1) for call in (messages.block(block), self._tracer.call(block))
+            call
+            for block in range(begin, last_block + 1)
+            for call in (messages.block(block, Block), self._tracer.call(block))
         ]
         calls = [replace(call, is_divisible=last_block > begin) for call in calls]
         piece = await self._node.ask(calls, lambda answers: self._checked(begin, last_block, answers))

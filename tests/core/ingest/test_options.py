@@ -17,7 +17,6 @@ from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
 from holderlake.operations.alerts.rules import Span, evaluate, tokens_of
 from holderlake.operations.alerts.settings import AlertRule
-from holderlake.operations.backfill.paused import paused_backfills
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import sentences
 from tests.helpers.filling import MakeWorkspace, fill
@@ -115,14 +114,11 @@ def test_a_stopped_refresh_resumes_without_paying_twice(
     options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
     price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
     poor = _workspace(make_workspace, 250, budget={"per_run": f"{price * 3 // 2 / 100}"})
-    with pytest.raises(RunFailed, match="--paused"):
+    with pytest.raises(RunFailed, match="start it again"):
         fill_by_job(poor, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"])
-    (paused,) = paused_backfills(poor)
-    assert paused.of.refresh_since
     rich = _workspace(make_workspace, 250)
     before = rich.ledger.totals().spent
-    since = paused.of.refresh_since
-    fill_by_job(rich, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"], refresh_since=since)
+    fill_by_job(rich, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"])
     assert rich.ledger.totals().spent - before == price
     assert _limits(rich, "maps") == [250, 250]
 

@@ -1,4 +1,4 @@
-"""Notices about failed runs, paused schedules and refused keys go to the log and the webhook, each once."""
+"""Notices about failed runs, used-up credits and refused keys go to the log and the webhook, each once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from dagster import (
 from holderlake.assets.checks import REQUESTS
 from holderlake.core.contract.times import utc_now
 from holderlake.core.dagster.failures import ERROR_TAG, NOT_DELIVERED
-from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.expected import record_tick
-from holderlake.operations.healing.paused import pause_schedule
 from holderlake.pipelines.definitions import build_defs
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.receiver import Receiver
@@ -112,7 +110,6 @@ def test_repeated_foreign_and_undelivered_runs_are_not_reported(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
     _fail(instance, "unreachable", **{"holderlake/repetition": "100"})
-    instance.add_run_tags(_fail(instance, "process_gone"), {"dagster/will_retry": "true"})
     _fail(instance, "unreachable", **{"holderlake/process": "host:/another/home/runs/1.lock"})
     _fail(instance, "unreachable", foreign)
     _fail(instance, NOT_DELIVERED, undelivered)  # its notice could not be delivered either
@@ -121,25 +118,14 @@ def test_repeated_foreign_and_undelivered_runs_are_not_reported(
 
 
 @pytest.mark.long
-def test_a_refused_key_is_reported_once_for_all_runs(
-    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
+@pytest.mark.parametrize(("error", "kind"), [("invalid_key", "key_refused"), ("credits_exhausted", "credits_used_up")])
+def test_what_concerns_all_runs_is_reported_once_a_day(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance, error: str, kind: str
 ) -> None:
     for _ in range(3):
-        _fail(instance, "invalid_key")
-    _tick(workspace, instance)
-    assert _types(receiver) == ["key_refused"]
-
-
-@pytest.mark.long
-def test_a_paused_schedule_is_reported_instead_of_its_runs(
-    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
-) -> None:
-    pause_schedule(workspace, CreditsExhausted("used up"))
-    _fail(instance, "credits_exhausted")
-    for _ in range(2):
+        _fail(instance, error)
         _tick(workspace, instance)
-    assert _types(receiver) == ["schedule_paused"]
-    assert f"wait until {workspace.ledger.totals().renewal}" in receiver.posts[0].content["text"]
+    assert _types(receiver) == [kind]
 
 
 def test_a_notice_that_the_webhook_refused_is_sent_later(

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holderlake.cli.metrics import run_metrics
 from holderlake.core.contract.times import utc_now
-from holderlake.core.provider.errors import CreditsExhausted
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.operations.healing.paused import pause_schedule
 from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, failures, holders, write, write_holders
@@ -93,13 +91,6 @@ def test_credits_and_calls_are_those_of_the_ledger(workspace: Workspace, tmp_pat
     assert read("uncharged_calls_today", endpoint="chains") == 1
 
 
-def test_a_paused_schedule_has_the_day_on_which_it_resumes(workspace: Workspace) -> None:
-    assert scrape(workspace)("schedule_resumes_timestamp_seconds") == 0
-    pause_schedule(workspace, CreditsExhausted("no credits are left", code="credits_exhausted"))
-    renewal = datetime.combine(workspace.ledger.totals().renewal, time())
-    assert scrape(workspace)("schedule_resumes_timestamp_seconds") == seconds(renewal)
-
-
 def test_a_damaged_ledger_leaves_out_only_its_own_metrics(
     workspace: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -107,7 +98,6 @@ def test_a_damaged_ledger_leaves_out_only_its_own_metrics(
     read = scrape(workspace)
     assert (read("up", part="ledger"), read("up", part="lake")) == (0, 1)
     assert read("credits_spent_hundredths") is None
-    assert read("paused_backfills") == 0
     assert "no metrics of the ledger" in caplog.text
 
 

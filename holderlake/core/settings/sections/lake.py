@@ -64,7 +64,7 @@ class LakeSettings(Section):
 
 
 class StateSettings(Section):
-    """The place of ledger, ceilings, rate limit, claims of answers, paused backfills and sent alerts: in `home`, or in
+    """The place of ledger, ceilings, rate limit, claims of answers and sent alerts: in `home`, or in
     PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
 
     url: DatabaseUrl | None = Field(

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.setting_types import Credits, Duration, Section
 from holderlake.core.settings.cron import check_cron
 
@@ -26,6 +25,8 @@ Offset = Annotated[timedelta, BeforeValidator(_offset)]
 
 
 def _family(name: str) -> str:
+    from holderlake.core.contract.tables import FAMILY_TABLES  # noqa: PLC0415 - pyarrow, for few settings
+
     if name not in FAMILY_TABLES:
         raise ValueError(f"there is no family {name!r}; use one of {', '.join(FAMILY_TABLES)}")
     return name
@@ -68,9 +69,6 @@ class Schedule(Section):
     live_tolerance_seconds: int = Field(
         default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"
     )
-    resume_paused: bool = Field(
-        default=False, description="Resume backfills that ran out of credits as soon as there are credits again"
-    )
 
     def excludes(self, when: datetime) -> bool:
         """Return whether an instant is before the first day."""
@@ -94,12 +92,15 @@ class Retention(Section):
 
 
 class Healing(Section):
-    """Repetition of scheduled partitions that failed or were missed. It needs Dagster's daemon (`holderlake ui`)."""
+    """Repeated requests for the missing parts of partitions: of scheduled days, of runs by hand and of backfills. They
+    need Dagster's daemon (`holderlake ui`)."""
 
-    enabled: bool = Field(default=True, description="Repeat scheduled partitions that failed or were missed")
-    days: int = Field(default=45, ge=1, le=366, description="Days after which a missed instant is no longer fetched")
+    enabled: bool = Field(default=True, description="Repeat requests that failed or were missed")
+    days: int = Field(
+        default=45, ge=1, le=366, description="Days after which a missed instant or a failed run is no longer repeated"
+    )
     attempts: int = Field(
-        default=8, ge=1, le=100, description="Most repetitions of a partition; then it is given up with a notice"
+        default=8, ge=1, le=100, description="Most failed runs of a partition; then it is given up with a notice"
     )
     credits_per_day: Credits | None = Field(
         default=None, description="Most credits of repetitions in one day (UTC); by default only `[budget]` limits them"
