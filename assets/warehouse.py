@@ -23,7 +23,7 @@ from holderlake.core.dagster.metadata import asset_key, newest_days
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.core.dagster.runs import chains_to_load
 from holderlake.core.extras import is_installed
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import LoadReport, Warehouse
 from holderlake.core.workspace import Workspace
