@@ -37,7 +37,7 @@ HISTORY_PLOTS: Final[Kind[Callable[[Warehouse, str, Sequence[str], datetime], Ma
 """Plots of a chain's tokens through time, until an instant, as Markdown by name."""
 
 _PLOTTED_TOKENS: Final = 4
-"""Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
+"""Maximum tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
     "DuckDB, for analysts' SQL. All tables of the lake under the same names, with views and macros. A load is one "
