@@ -18,10 +18,8 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import HOST, PORT, Host, Open, Port
 from holderlake.core import extras
-from holderlake.engine.settings import store_folder
 from holderlake.errors import RunFailed
 from holderlake.presentation import console
-from holderlake.presentation.settings import ExplorerSettings
 
 
 def serve(
@@ -64,8 +62,10 @@ def explore(
 
     Example: holderlake explore --edit
     """
+    from holderlake.engine.settings import store_folder
     from holderlake.presentation.explorer.app import PageOptions
     from holderlake.presentation.explorer.app import serve as serve_page
+    from holderlake.presentation.settings import ExplorerSettings
     from holderlake.sources.store import name_address
 
     workspace = shared.reading()
