@@ -23,7 +23,7 @@ from holderlake.core.contract.requests import HoldersOptions, HoldersRequest, Ma
 from holderlake.core.contract.tables import INSTANT_TYPE, MAP_TABLES, TABLES, with_fetched_at
 from holderlake.core.contract.times import utc_now
 from holderlake.core.ingest.partition import Batch, commit, spilled
-from holderlake.core.ingest.stream import IngestContext, MissingSubjects, Partition, PartitionResult, Stream
+from holderlake.core.ingest.stream import ChainInstant, IngestContext, MissingSubjects, PartitionResult, Stream
 from holderlake.core.provider.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.errors import EngineError
 from holderlake.engine.errors import UnknownToken as NotKnown
@@ -104,7 +104,7 @@ class StoreEngine:
         self,
         context: IngestContext,
         stream: Stream,
-        partitions: Sequence[Partition],
+        partitions: Sequence[ChainInstant],
         only: Sequence[str] | None,
         on_result: Callable[[PartitionResult], None] = lambda result: None,
     ) -> list[PartitionResult]:
@@ -191,7 +191,7 @@ async def fill_partitions(
     context: IngestContext,
     engine: StoreEngine,
     stream: Stream,
-    partitions: Sequence[Partition],
+    partitions: Sequence[ChainInstant],
     only: Sequence[str] | None,
     on_result: Callable[[PartitionResult], None] = lambda _: None,
 ) -> list[PartitionResult]:
@@ -204,7 +204,7 @@ async def fill_partitions(
     size = _PassSize()
     passes = _passes(context, stream, partitions, only, size)
 
-    def start() -> tuple[Sequence[Partition], MissingSubjects, asyncio.Task[dict[Partition, Batch]]] | None:
+    def start() -> tuple[Sequence[ChainInstant], MissingSubjects, asyncio.Task[dict[ChainInstant, Batch]]] | None:
         pass_partitions, missing = next(passes, ((), _NONE_MISSING))
         if not pass_partitions:
             return None
@@ -217,7 +217,7 @@ async def fill_partitions(
         while running is not None:
             pass_partitions, missing, task = running
             batches = await task
-            context.provider.check_running()
+            context.fetcher.check_running()
             running = start()
             for partition in pass_partitions:
                 results.append(await commit(context, stream, partition, missing, batches.pop(partition)))
@@ -229,8 +229,12 @@ async def fill_partitions(
 
 
 def _passes(
-    context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, size: _PassSize
-) -> Iterator[tuple[Sequence[Partition], MissingSubjects]]:
+    context: IngestContext,
+    stream: Stream,
+    partitions: Sequence[ChainInstant],
+    only: Sequence[str] | None,
+    size: _PassSize,
+) -> Iterator[tuple[Sequence[ChainInstant], MissingSubjects]]:
     """Yield for each pass its partitions and its missing subjects.
 
     Partitions are in one pass if they are consecutive and lack the same subjects.
@@ -249,8 +253,8 @@ def _compute(
     stream: Stream,
     missing: MissingSubjects,
     size: _PassSize,
-    partitions: Sequence[Partition],
-) -> dict[Partition, Batch]:
+    partitions: Sequence[ChainInstant],
+) -> dict[ChainInstant, Batch]:
     """Compute the missing subjects of the partitions of one pass. Return for each partition the batch to commit.
 
     The subjects of a single, large partition are computed in several steps. Their rows stay on disk until the commit.

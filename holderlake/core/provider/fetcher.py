@@ -92,7 +92,7 @@ class _Flight:
     callers: int = 0
 
 
-class Provider:
+class Fetcher:
     """Fetches answers for one run, in one event loop. ``provider_id`` is the provider's name in archive and lake.
 
     If ``is_free``, calls cost nothing, whatever the service in this process books on its own account.
