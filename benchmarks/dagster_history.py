@@ -1,11 +1,9 @@
 """The size of Dagster's history after a run over a range of partitions, in bytes per partition and table.
 
-    python -m benchmarks.dagster_history [--days 200] [--log fast|standard] [--home FOLDER]
+    python -m benchmarks.dagster_history [--days 200] [--home FOLDER]
 
 The job ``ingest`` runs once over a range of days of one chain of the sample world. The size is what the run adds to the
-files of the history (SQLite): ``fast`` with the event log of the commands, ``standard`` with Dagster's own, which
-stores each event twice. The limit, 3,000 bytes, is that of the fast one. A table's line has the text and tags of its
-events.
+files of the history (SQLite). A table's line has the text and tags of its events.
 """
 
 from __future__ import annotations
@@ -20,26 +18,25 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from dagster import DagsterInstance, DagsterRunStatus
+from dagster import DagsterRunStatus
 
 from holderlake.core.dagster.partitions import CHAIN, partition_key
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import make_workspace
-from holderlake.operations.history.instance import dagster_instance, prepare_dagster_home
+from holderlake.operations.history.instance import dagster_instance
 from holderlake.pipelines.definitions import build_defs
 from holderlake.sources.sample_world import sample_period
 
-LIMIT: Final = 3_000
+LIMIT: Final = 14_000
 _CHAIN: Final = "solana"
 
 
-def measure(home: Path, days: int, log: str) -> float:
+def measure(home: Path, days: int) -> float:
     """Run the range in a home, print the sizes, and return the bytes per partition and table."""
     watchlist = {_CHAIN: make_workspace(Settings(home=home)).settings.watchlist[_CHAIN][:1]}
     settings = Settings(home=home, watchlist=watchlist)
-    prepare_dagster_home(settings.dagster_home)
     _, end = sample_period()
-    with dagster_instance(settings.dagster_home) if log == "fast" else DagsterInstance.get() as instance:
+    with dagster_instance(settings.dagster_home) as instance:
         instance.add_dynamic_partitions(CHAIN, [_CHAIN])
         before = _size(settings.dagster_home / "history")
         first, last = (partition_key(_CHAIN, end - timedelta(days=ago)) for ago in (days - 1, 0))
@@ -89,12 +86,11 @@ def main() -> None:
     """Measure, and fail above the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=200)
-    parser.add_argument("--log", choices=("fast", "standard"), default="fast")
     parser.add_argument("--home", type=Path, help="a new folder; default: a temporary one")
     chosen = parser.parse_args()
     os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(chosen.home or Path(folder), chosen.days, chosen.log)
+        found = measure(chosen.home or Path(folder), chosen.days)
     print(f"{found:,.0f} bytes per partition and table (limit {LIMIT:,}): {found / LIMIT:.2f} of the limit")
     sys.exit(found > LIMIT)
 

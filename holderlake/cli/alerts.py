@@ -11,7 +11,6 @@ from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import From, Json, To
 from holderlake.core.contract.times import parse_end, parse_when, utc_now
 from holderlake.core.units import counted
-from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def list_alerts(
     Example: holderlake alerts list --from 2025-01-01 --rule cluster_share
     """
     from holderlake.operations.alerts.delivery import evaluate_rules
+    from holderlake.operations.alerts.settings import AlertSettings
 
     settings = shared.settings()
     now = utc_now()
@@ -104,6 +104,7 @@ def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
 def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime, as_json: bool) -> None:
     from holderlake.core.workspace import state_of
     from holderlake.operations.alerts.outbox import Outbox
+    from holderlake.operations.alerts.settings import alerts_database
 
     outbox = Outbox(state_of(settings, alerts_database(settings)))
     deliveries = outbox.deliveries()

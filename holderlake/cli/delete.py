@@ -11,7 +11,6 @@ from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json, TokenAddress, TokenChain, Yes
 from holderlake.core.units import counted
 from holderlake.presentation import console
-from holderlake.scale.settings import iceberg_folder
 
 app = typer.Typer(help="Delete data that you no longer need. Without --yes, only show them.", no_args_is_help=True)
 
@@ -84,6 +83,7 @@ def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
     """
     from holderlake.core.settings import SettingsError
     from holderlake.scale.iceberg.tables import tables_of
+    from holderlake.scale.settings import iceberg_folder
 
     workspace = shared.reading()
     folder = iceberg_folder(workspace.settings)

@@ -13,17 +13,16 @@ from holderlake.operations.follow.follow import Callbacks, follow
 from holderlake.presentation import console
 from holderlake.sources.nodes.connection import ImportOptions
 from holderlake.sources.nodes.imports import import_from_nodes
-from holderlake.sources.rpc.run import NodeReport, Progress
+from holderlake.sources.rpc.run import NodeReport
 
 
 def import_blocks(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
     """Import transfers from nodes into the user's own store, and print a report. Raises as ``import_from_nodes``."""
     with console.progress("importing", 0) as bar:
 
-        def on_progress(progress: Progress) -> None:
-            rate = progress.logs / max(progress.seconds, 0.001)
-            note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
-            bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
+        def on_progress(report: NodeReport, blocks: int) -> None:
+            note = f"blocks, {report.logs:,} logs, {report.logs / max(report.seconds, 0.001):,.0f}/s"
+            bar.update(bar.task_ids[0], total=blocks, completed=report.blocks, note=note)
 
         report = import_from_nodes(settings, urls, import_options, on_progress)
     if as_json:

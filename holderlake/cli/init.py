@@ -16,8 +16,6 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import EXPLORE, Json
 from holderlake.core.contract.chains import chain_typed
-from holderlake.core.contract.chains.addresses import typed_token
-from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ def init(
         list[str] | None, typer.Option("--token", help="A token to watch: address, or 'native'; may be given again.")
     ] = None,
     per_month: Annotated[
-        str | None, typer.Option("--per-month", metavar="CREDITS", help="Most credits of a month.")
+        str | None, typer.Option("--per-month", metavar="CREDITS", help="Maximum credits of a month.")
     ] = None,
     home: Annotated[Path | None, typer.Option("--home", help="Folder of everything that runs write.")] = None,
     json: Json = False,
@@ -108,6 +106,8 @@ def init(
 
 def _answers() -> dict[str, Any]:
     """Ask for what a newcomer decides, and return the values by the settings' names."""
+    from holderlake.core.contract.chains.addresses import typed_token
+
     values: dict[str, Any] = {}
     source = _answer("Where do holders and maps come from (provider, own or sample)", _source)
     if source == "own":
@@ -115,7 +115,8 @@ def _answers() -> dict[str, Any]:
     if source == "provider":
         values["provider.url"] = _answer("Base address of its API", lambda text: _checked("provider.url", text))
         values["budget.per_month"] = _answer(
-            "Most credits a month, or Enter for no limit", lambda text: text and _checked("budget.per_month", text)
+            "Maximum credits a month, or Enter for no limit",
+            lambda text: text and _checked("budget.per_month", text),
         )
     if source != "sample":
         chain = _answer(
@@ -171,6 +172,7 @@ def _check(values: Mapping[str, Any]) -> None:
 def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return another home if the default one has a lake already. Own transfers stay in the default one's store."""
     from holderlake.core.settings import Settings
+    from holderlake.engine.settings import store_folder
 
     default = Settings()
     if "home" in values or os.environ.get("HOLDERLAKE_HOME") or not default.lake_folder.exists():
@@ -181,6 +183,8 @@ def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _next_commands(values: Mapping[str, Any]) -> list[str]:
     """Return the commands that lead from the new file to a first map."""
+    from holderlake.engine.settings import store_folder
+
     watched = values.get("watchlist") or ("provider.url" not in values and "provider.local" not in values)
     commands = ["holderlake ingest" if watched else "holderlake ingest --chain CHAIN --token TOKEN", EXPLORE]
     if "provider.url" in values:

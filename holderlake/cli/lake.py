@@ -14,7 +14,6 @@ from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json
 from holderlake.core.units import counted
 from holderlake.presentation import console
-from holderlake.scale.settings import BucketSettings
 
 if TYPE_CHECKING:
     from holderlake.core.lake.lake import Lake
@@ -26,7 +25,7 @@ app = typer.Typer(
 )
 
 _CACHE_BYTES = 64_000_000
-"""Most bytes of the bucket's files in the local cache during a copy.
+"""Maximum bytes of the bucket's files in the local cache during a copy.
 
 A small cache suffices: the lake keeps the files.
 """
@@ -155,6 +154,7 @@ def _copied(
 ) -> Moved:
     from holderlake.core.settings import SettingsError
     from holderlake.scale.bucket.home import open_bucket
+    from holderlake.scale.settings import BucketSettings
 
     bucket = workspace.settings.section(BucketSettings)
     if bucket.url is None:

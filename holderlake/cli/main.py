@@ -5,6 +5,7 @@ Each command is a function of one of the modules here. It parses options and cal
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -133,6 +134,10 @@ def _sentence(error: Exception) -> str:
 
     For an error of the operating system it names the file and the reason, not the error number.
     """
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        from holderlake.core.storage.atomic_files import full_disk
+
+        return full_disk(error.filename or "a file of the home or of the temporary folder")
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return (isinstance(error, ImportError) and advice(error)) or str(error)

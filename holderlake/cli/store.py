@@ -14,7 +14,6 @@ from holderlake.analysis.entities.kinds import LEAST_CONFIDENCE
 from holderlake.cli import shared
 from holderlake.cli.shared import AT, Json, SeveralAt
 from holderlake.core.units import counted
-from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 app = typer.Typer(help="Index, analyse, check and repair the engine's store of transfers.", no_args_is_help=True)
@@ -75,7 +74,7 @@ def find_wallets(
         typer.Option(help="A file with addresses that join no wallets, for FILES: address, is_exchange.", exists=True),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Least confidence of evidence that joins two wallets.", min=0, max=1)
+        float, typer.Option(help="Minimum confidence of evidence that joins two wallets.", min=0, max=1)
     ] = LEAST_CONFIDENCE,
     at: SeveralAt = None,
     out: Annotated[
@@ -116,6 +115,7 @@ def find_wallets(
     from holderlake.analysis.entities.links import LINKS, find_entities, find_on
     from holderlake.analysis.entities.sources import file_marks, store_files, store_marks
     from holderlake.core.contract.times import parse_when, to_unix
+    from holderlake.engine.settings import store_folder
     from holderlake.sources.store import open_own_store
 
     instants = {to_unix(parse_when(instant)) for instant in at or ()}

@@ -13,7 +13,6 @@ from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
 from holderlake.core.contract.times import parse_end, parse_when, utc_now
 from holderlake.core.units import counted
-from holderlake.engine.settings import store_folder
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _EXPORT_NOTES: Final = {
 def sql(
     query: Annotated[str | None, typer.Argument(help="SQL; by default read from standard input.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Allow the query to read files.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Most rows to print; 0 prints all. --json prints all.")] = 500,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum rows to print; 0 prints all. --json prints all.")] = 500,
     json: Json = False,
 ) -> None:
     """Query the warehouse, read-only: no files, no other databases, no extensions.
@@ -39,6 +38,7 @@ def sql(
 
     Example: holderlake sql --json < query.sql
     """
+    from holderlake.engine.settings import store_folder
     from holderlake.presentation.query_notes import warehouse_notes
 
     row_limit = None if json or not limit else limit

@@ -1,6 +1,7 @@
 """Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
 
-The provider is one elsewhere, or the part ``source`` in this process.
+The provider is one elsewhere, or the part ``source`` in this process. Each part is imported when it is opened: a
+command that reads the ledger alone takes half of the time.
 """
 
 from __future__ import annotations
@@ -12,24 +13,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import SecretStr
 
-from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.http import MEGABYTE
-from holderlake.core.lake.lake import Lake, Manifest
-from holderlake.core.parts import Kind
-from holderlake.core.provider.attempts import CallOptions
-from holderlake.core.provider.client import ProviderClient
-from holderlake.core.provider.fetcher import Provider
-from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.plan_limits import PlanLimits
+from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings, SettingsError
-from holderlake.core.storage.postgresql import Postgres
-from holderlake.core.storage.state import Where
-from holderlake.core.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from holderlake.core.archive.archive import AnswerArchive
+    from holderlake.core.lake.lake import Lake, Manifest
+    from holderlake.core.provider.fetcher import Provider
+    from holderlake.core.provider.ledger.ledger import CreditLedger
+    from holderlake.core.provider.plan_limits import PlanLimits
+    from holderlake.core.storage.state import Where
+    from holderlake.core.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
@@ -84,12 +83,12 @@ class Filler(Protocol):
 class OwnStore:
     """What a provider in this process gives besides its endpoint.
 
-    ``filler`` fills partitions without calls; None if answers are requested over HTTP. ``transfers`` returns the
-    store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the user's own store;
-    None if another provider answers.
+    ``filler`` returns what fills partitions without calls; None if answers are requested over HTTP. ``transfers``
+    returns the store's transfers for the warehouse; None without a store. ``changes`` returns the changes of the
+    user's own store; None if another provider answers.
     """
 
-    filler: Filler | None = None
+    filler: Callable[[], Filler | None] = lambda: None
     transfers: Callable[[], Any] = lambda: None
     changes: Callable[[], StoreChanges | None] = lambda: None
 
@@ -98,10 +97,12 @@ class OwnStore:
 class LocalSource:
     """A provider in this process. ``watching`` returns the settings with the tokens that it has, if they name none.
 
-    ``endpoint`` starts it at its first call. ``store`` may have transfers although another provider answers.
+    ``endpoint`` starts it at its first call, ``provider_id`` does not. ``store`` may have transfers although another
+    provider answers.
     """
 
     watching: Callable[[], Settings]
+    provider_id: Callable[[], str]
     endpoint: Callable[[], Endpoint]
     store: OwnStore
 
@@ -129,8 +130,9 @@ LEDGER_OPENED: Final[Kind[Callable[[CreditLedger, AnswerArchive, Settings], None
 class Workspace:
     """Settings, lake, warehouse, ledger and archive of one home folder, each opened at its first use.
 
-    ``lake``, ``archive`` and the file ``warehouse`` replace those of the settings. ``now`` returns the time (naive
-    UTC); it decides which instants have passed and a call's day.
+    ``provider_id`` returns the name of a provider in this process, without starting it. ``lake``, ``archive`` and the
+    file ``warehouse`` replace those of the settings. ``now`` returns the time (naive UTC); it decides which instants
+    have passed and a call's day.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class Workspace:
         settings: Settings,
         endpoint: Callable[[], Endpoint],
         *,
+        provider_id: Callable[[], str] | None = None,
         store: OwnStore | None = None,
         lake: Lake | None = None,
         archive: AnswerArchive | None = None,
@@ -146,9 +149,11 @@ class Workspace:
     ) -> None:
         self.settings = settings
         self._endpoint = endpoint
+        self._is_in_process = provider_id is not None
+        self._provider_id = provider_id or (lambda: endpoint().provider_id)
         self.now = now
         store = store or OwnStore()
-        self.filler, self._transfers, self._changes = store.filler, store.transfers, store.changes
+        self._filler, self._transfers, self._changes = store.filler, store.transfers, store.changes
         self._lake, self._archive = lake, archive
         self._warehouse = warehouse or settings.warehouse
         self._observers: list[Callable[[Any], None]] = []
@@ -192,7 +197,12 @@ class Workspace:
     @property
     def provider_id(self) -> str:
         """The provider's name in lake and archive."""
-        return self._endpoint().provider_id
+        return self._provider_id()
+
+    @cached_property
+    def filler(self) -> Filler | None:
+        """What fills partitions without calls; None if answers are requested over HTTP."""
+        return self._filler()
 
     @cached_property
     def lake(self) -> Lake:
@@ -200,10 +210,14 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
+        from holderlake.core.warehouse.warehouse import Warehouse
+
         return Warehouse(self._warehouse, self._transfers, self._spending, self.settings.sql)
 
     @cached_property
     def ledger(self) -> CreditLedger:
+        from holderlake.core.provider.ledger.ledger import CreditLedger
+
         budget = self.settings.budget
         ledger = CreditLedger(
             self.state(self.settings.ledger),
@@ -223,7 +237,9 @@ class Workspace:
 
     @cached_property
     def archive(self) -> AnswerArchive:
-        return open_archive(self.settings, self.lake) if self._archive is None else self._archive
+        if self._archive is not None:
+            return self._archive
+        return open_archive(self.settings, None if self._lake is None and self.settings.lake.url is None else self.lake)
 
     def state(self, file: Path) -> Where:
         """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""
@@ -257,13 +273,20 @@ class Workspace:
 
     def plan_limits(self) -> PlanLimits:
         """Open the list of endpoints that the API key's plan excludes. Raises ``SettingsError`` without a provider."""
-        endpoint = self._endpoint()
-        key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
-        return PlanLimits(self.state(self.settings.ledger), endpoint.provider_id, key)
+        from holderlake.core.provider.plan_limits import PlanLimits
+
+        key = None if self._is_in_process else self._endpoint().api_key
+        secret = key.get_secret_value() if key else None
+        return PlanLimits(self.state(self.settings.ledger), self.provider_id, secret)
 
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """Connect to the provider for one run. Calls are recorded in the ledger, and answers in the archive."""
+        from holderlake.core.http import MEGABYTE
+        from holderlake.core.provider.attempts import CallOptions
+        from holderlake.core.provider.client import ProviderClient
+        from holderlake.core.provider.fetcher import Provider
+
         endpoint = self._endpoint()
         if endpoint.api_key is not None:
             self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())
@@ -304,7 +327,14 @@ def make_workspace(settings: Settings, lake: Lake | None = None, warehouse: Path
         return Workspace(
             settings, lambda: _remote(settings), store=local.store if local else None, lake=lake, warehouse=warehouse
         )
-    return Workspace(local.watching(), local.endpoint, store=local.store, lake=lake, warehouse=warehouse)
+    return Workspace(
+        local.watching(),
+        local.endpoint,
+        provider_id=local.provider_id,
+        store=local.store,
+        lake=lake,
+        warehouse=warehouse,
+    )
 
 
 def reading_workspace(settings: Settings) -> Workspace:
@@ -334,21 +364,29 @@ def state_of(settings: Settings, file: Path) -> Where:
     state_settings = settings.state
     if state_settings.url is None:
         return file
+    from holderlake.core.storage.postgresql import Postgres
+
     return Postgres(state_settings.url, file, state_settings.schema_name, state_settings.lease_seconds)
 
 
 def open_lake(settings: Settings) -> Lake:
     """Open the lake of the settings: in the home folder, or at ``lake.url``."""
+    from holderlake.core.lake.lake import Lake
+
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().lake_of(settings)
 
 
-def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
-    """Open the archive of the settings: in the home folder, or next to a lake elsewhere."""
-    return AnswerArchive(settings.archive) if lake.is_local else _bucket().archive_of(settings, lake)
+def open_archive(settings: Settings, lake: Lake | None) -> AnswerArchive:
+    """Open the archive of the settings: in the home folder (with None too), or next to a lake elsewhere."""
+    from holderlake.core.archive.archive import AnswerArchive
+
+    return AnswerArchive(settings.archive) if lake is None or lake.is_local else _bucket().archive_of(settings, lake)
 
 
 def local_lake(settings: Settings) -> Lake:
     """Return the lake of the settings, or an up-to-date copy in a folder if it lies elsewhere."""
+    from holderlake.core.lake.lake import Lake
+
     return Lake(settings.lake_folder) if settings.lake.url is None else _bucket().copy_of(settings)
 
 

@@ -38,14 +38,19 @@ Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each faul
 """
 
 
-def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
-    """Return the service's ASGI app over a store and the database of API keys; the caller closes both."""
+def create_app(
+    store: Store, keys: KeyStore, settings: ServiceSettings, close: Callable[[], object] = lambda: None
+) -> FastAPI:
+    """Return the service's ASGI app over a store and the database of API keys; the caller closes both.
+
+    ``close`` is called when the app has shut down, for a caller that a signal then ends.
+    """
     backend = Backend(store, keys, settings)
     app = FastAPIOffline(
         title="Token holders and transfers",
         description=f"{_DESCRIPTION}\n{errors_table()}\n",
         version=API_VERSION,
-        lifespan=_lifespan(backend),
+        lifespan=_lifespan(backend, close),
         redirect_slashes=False,
         strict_content_type=False,
         generate_unique_id_function=lambda route: route.name,
@@ -67,7 +72,9 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
         app.include_router(free)
     add_handlers(app)
     complete(app, lambda: supported_chains(store), settings.score_names)
-    _watch(backend)
+    watch = backend.metrics.watch
+    watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
+    watch("computations", lambda: backend.workers.pending, "Answers being computed or waiting for it")
     # The last middleware added is the outermost: the client's address is known before calls are counted.
     app.add_middleware(ParsedRequestsMiddleware, backend=backend, handlers=app.exception_handlers)
     app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute)
@@ -77,16 +84,11 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     return app
 
 
-def _watch(backend: Backend) -> None:
-    """Publish the state of the answer cache and the worker pool as metrics."""
-    backend.metrics.watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
-    backend.metrics.watch("computations", lambda: backend.workers.pending, "Answers being computed or waiting for it")
-
-
-def _lifespan(backend: Backend) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(backend: Backend, close: Callable[[], object]) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await backend.close()
+        close()
 
     return lifespan

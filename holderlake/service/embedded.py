@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from holderlake.core.contract.prices import CREDIT
-from holderlake.core.lake.lake import SAMPLE_PROVIDER
 from holderlake.core.settings import Settings, SettingsError
 from holderlake.core.workspace import Endpoint, LocalSource, OwnStore
 from holderlake.engine.settings import EngineSettings, store_folder
@@ -54,6 +53,8 @@ class LocalProvider:
 
 def local_provider(settings: Settings) -> LocalProvider:
     """Return the provider in this process that the settings select: the sample world or the user's own store."""
+    from holderlake.core.lake.lake import SAMPLE_PROVIDER
+
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return LocalProvider(
@@ -109,17 +110,18 @@ def local_source(settings: Settings) -> LocalSource:
     """Return the provider in this process that the settings select, with the user's own store."""
     return LocalSource(
         watching=lambda: with_sample_watchlist(settings) if settings.provider.local == "sample" else settings,
+        provider_id=lambda: local_provider(settings).provider_id,
         endpoint=lambda: serve_locally(local_provider(settings)),
-        store=OwnStore(_engine(settings), lambda: _transfers(settings), lambda: _changes(settings)),
+        store=OwnStore(lambda: _engine(settings), lambda: _transfers(settings), lambda: _changes(settings)),
     )
 
 
 def _engine(settings: Settings) -> StoreEngine | None:
     """Return the local engine of a provider in this process; None if the settings require HTTP."""
-    from holderlake.engine.direct import StoreEngine
-
     if settings.provider.url or not settings.provider.direct:
         return None
+    from holderlake.engine.direct import StoreEngine
+
     return StoreEngine(lambda: opened_store(local_provider(settings)), lambda: local_provider(settings).provider_id)
 
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 
 from holderlake.core.settings import Settings, load_settings
@@ -73,7 +73,7 @@ def app() -> ASGIApp:
         settings = load_settings()
         sample = os.environ.get(SAMPLE_VARIABLE)
         store, keys = exit_stack.enter_context(_opened(settings, Path(sample) if sample else None))
-        return _closing(create_app(store, keys, settings.section(ServiceSettings)), exit_stack)
+        return create_app(store, keys, settings.section(ServiceSettings), exit_stack.close)
     except Exception:
         _log.exception("the service could not start")
         sys.exit(STARTUP_FAILURE)  # so that the supervisor starts no other process
@@ -125,20 +125,3 @@ def _export_options(settings: Settings, sample: Path | None) -> None:
     os.environ.pop(SAMPLE_VARIABLE, None)
     if sample is not None:
         os.environ[SAMPLE_VARIABLE] = str(sample.resolve())
-
-
-def _closing(app: ASGIApp, exit_stack: ExitStack) -> ASGIApp:
-    """Return the app with a wrapper that closes ``exit_stack`` as soon as the app has shut down.
-
-    Later code would not run, because a signal then ends the process.
-    """
-
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_and_close(message: Message) -> None:
-            if message["type"] == "lifespan.shutdown.complete":
-                exit_stack.close()
-            await send(message)
-
-        await app(scope, receive, send_and_close if scope["type"] == "lifespan" else send)
-
-    return closing

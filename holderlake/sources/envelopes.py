@@ -23,7 +23,8 @@ _LONGEST_TOTAL: Final = 10
 _DEEPEST: Final = 6
 _FEWEST_KEYS: Final = 2
 """An object with fewer addresses as keys is no list of rows."""
-_OF_TOKEN: Final = frozenset({"symbol", "decimals"})
+OF_TOKEN: Final = frozenset({"symbol", "decimals"})
+"""Keys by which an object is a token."""
 
 
 def is_by_address(document: Mapping[str, Any]) -> bool:
@@ -31,7 +32,7 @@ def is_by_address(document: Mapping[str, Any]) -> bool:
 
     A value with a list of objects shows that the key's rows are in that list.
     """
-    are_tokens = all(isinstance(value, dict) and _OF_TOKEN.issubset(value) for value in document.values())
+    are_tokens = all(isinstance(value, dict) and OF_TOKEN.issubset(value) for value in document.values())
     return (bool(document) and are_tokens) or (
         len(document) >= _FEWEST_KEYS
         and all(map(is_any_address, document))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -24,11 +25,12 @@ import pyarrow as pa
 from holderlake.core.contract.chains.addresses import is_any_address, shown
 from holderlake.core.contract.text import printable
 from holderlake.engine.errors import BadSource
-from holderlake.sources.envelopes import LISTS, WRAPPERS, Pages, error_in, is_by_address, is_page, lists_in
+from holderlake.sources.envelopes import LISTS, OF_TOKEN, WRAPPERS, Pages, error_in, is_by_address, is_page, lists_in
 from holderlake.sources.problems import bad_source
 
 _NUMBER_KEYS: Final = frozenset({"$numberLong", "$numberInt", "$numberDecimal", "$bigint"})
 TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
+REPEATED: Final = "repeated"
 _BATCH: Final = 1 << 14
 _PIECE: Final = 1 << 20
 _LONGEST_WORD: Final = 16
@@ -227,11 +229,18 @@ class RepeatedKey(ValueError):
 
 
 def unambiguous_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dictionary, as ``object_pairs_hook``. Raises ``RepeatedKey``."""
+    """Return a JSON object as a dictionary, as ``object_pairs_hook``. Raises ``RepeatedKey``.
+
+    A token that a contract map has twice gets a sentence about it under ``REPEATED``, because real maps have such ones.
+    """
     result = dict(pairs)
-    if len(result) < len(pairs):
+    if len(result) == len(pairs):
+        return result
+    names = Counter(name for name, _ in pairs)
+    repeated = [name for name, count in names.items() if count > 1]
+    if not all(isinstance(result[name], dict) and OF_TOKEN.issubset(result[name]) for name in repeated):
         raise RepeatedKey(repetition(pairs))
-    return result
+    return result | {name: result[name] | {REPEATED: repetition([(name, None)] * 2)} for name in repeated}
 
 
 def repetition(pairs: list[tuple[str, Any]]) -> str:

@@ -15,7 +15,6 @@ from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
 from holderlake.engine.catalog.labels import addresses_with_periods, labelled_addresses
 from holderlake.engine.settings import EngineSettings, store_folder
-from holderlake.engine.warehouse_files import LABELS, StoredTransfers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from holderlake.core.workspace import Workspace
     from holderlake.engine.catalog.labels import AddressLabel
     from holderlake.engine.store.store import Store
+    from holderlake.engine.warehouse_files import StoredTransfers
 
 _log = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     from holderlake.engine.errors import DamagedFile, EngineError
     from holderlake.engine.files.balances import BALANCES
     from holderlake.engine.store.store import Store
+    from holderlake.engine.warehouse_files import LABELS, StoredTransfers
 
     files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}, "balances": {}}
     try:
@@ -136,7 +137,7 @@ def _tables(root: Path) -> dict[str, pa.Table]:
     import pyarrow as pa
 
     from holderlake.engine.store.store import Store
-    from holderlake.engine.warehouse_files import CHANGES, TOKENS
+    from holderlake.engine.warehouse_files import CHANGES, LABELS, TOKENS
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}

@@ -13,6 +13,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
 from holderlake.sources.files.values import MAX_DECIMALS, whole_count
 from holderlake.sources.formats import FORMATS_TABLE, folded_name, spellings
+from holderlake.sources.json_rows import REPEATED
 from holderlake.sources.problems import bad_source
 from holderlake.sources.raw_rows import RawTable, listed, read_raw
 
@@ -69,6 +70,8 @@ def tokens_of(raw: RawTable) -> TokenList:
     for number, row in enumerate(raw.table.to_pylist(), start=1):
         values = {ours: next((row[name] for name in names if row[name]), None) for ours, names in columns.items()}
         try:
+            if row.get(REPEATED):
+                raise ValueError(f"{row[REPEATED]}; remove the repetition, or the token")
             token = _token(values, is_mapped=bool(row.get("key")))
         except ValueError as error:
             left_out.append(bad_source(raw.path, str(error), row=number))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +46,13 @@ def test_no_word_of_a_help_is_swallowed_as_markup(name: str, monkeypatch: pytest
     texts = [ALL[name].help or "", *(getattr(option, "help", None) or "" for option in ALL[name].params)]
     for text in map(inspect.cleandoc, texts):
         assert " ".join(text.replace("\\[", "[").split()) in shown
+
+
+@pytest.mark.integration
+def test_help_imports_no_library_for_data() -> None:
+    script = "import sys, holderlake.cli.main; print({'numpy', 'pyarrow', 'pydantic', 'dagster'} & sys.modules.keys())"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "set()"
 
 
 @pytest.mark.parametrize("name", LEAVES)

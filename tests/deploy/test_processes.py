@@ -27,8 +27,6 @@ pytestmark = pytest.mark.integration
 
 SETTINGS: Final = ROOT / "deploy" / "dagster"
 TOKEN: Final = "0x6e292a54492fcbc538ad4ccd9429d76f4847531e"
-WITHOUT_OUR_EVENT_LOG: Final = "import sys; sys.modules['holderlake.operations.history.event_log'] = None"
-"""A sitecustomize.py that makes importing the only module with a private class of Dagster fail."""
 
 LAUNCH: Final = """
 mutation($parameters: ExecutionParams!) {
@@ -151,9 +149,8 @@ def backfill_state(port: int, backfill: str) -> str:
 
 @contextmanager
 def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
-    """Run a code server, a webserver and a daemon without our event log; yield the webserver's port."""
+    """Run a code server, a webserver and a daemon; yield the webserver's port."""
     code, web = free_port(), free_port()
-    (folder / "sitecustomize.py").write_text(WITHOUT_OUR_EVENT_LOG)
     workspace = (SETTINGS / "workspace.yaml").read_text().replace("4000", str(code))
     (folder / "workspace.yaml").write_text(workspace)
     own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}

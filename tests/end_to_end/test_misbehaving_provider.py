@@ -301,7 +301,7 @@ def test_books_rows_and_exit_code_are_right_after_random_faults(
     address, players = stage
     provider = RandomProvider(seed)
     players[:] = [provider]
-    monkeypatch.setattr("holderlake.core.workspace.ProviderClient", partial(ProviderClient, first_wait=0.001))
+    monkeypatch.setattr("holderlake.core.provider.client.ProviderClient", partial(ProviderClient, first_wait=0.001))
     tokens, instants = TOKENS[:3], [datetime(2026, 1, 1)]
     asked = {question for of_endpoint in questions(tokens, instants).values() for question in of_endpoint}
     settings = Settings(home=tmp_path, watchlist={CHAIN: tokens}, provider={"attempts": 2, "concurrency": 1 + seed % 3})

@@ -16,7 +16,6 @@ import pytest
 from dagster import (
     AssetKey,
     AssetMaterialization,
-    DagsterEventType,
     DagsterInstance,
     RunRequest,
     SkipReason,
@@ -24,7 +23,6 @@ from dagster import (
     build_sensor_context,
     evaluate_automation_conditions,
 )
-from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from holderlake.assets.chains import CHAINS
 from holderlake.cli.launch import fill, ingest_day
@@ -36,7 +34,6 @@ from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.settings.sections.schedule import Schedule
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
-from holderlake.operations.history.event_log import FastEventLogStorage
 from holderlake.pipelines.definitions import build_defs
 from holderlake.pipelines.schedules import due_days
 from tests.helpers.filling import MakeWorkspace
@@ -88,39 +85,6 @@ def test_a_backfill_of_some_tables_fills_only_their_family(
     assert _materialised(instance, "clusters") == _materialised(instance, "maps") == {"solana|2026-05-01"}
     assert _materialised(instance, "holders") == _materialised(instance, "tokens") == set()
     assert workspace.lake.manifest("holders", "solana", MAY) is None
-
-
-@pytest.mark.long
-def test_dagsters_event_log_reads_what_the_fast_one_wrote(
-    make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
-) -> None:
-    fill(make_workspace(), instance, ["solana"], [MAY, JUNE], tables=["chains"])
-    (run,) = instance.get_runs()
-    assert isinstance(instance.event_log_storage, FastEventLogStorage)
-    own = SqliteEventLogStorage(str(tmp_path / "dagster" / "history" / "runs"))
-    assert own.get_logs_for_run(run.run_id) == instance.all_logs(run.run_id)
-    assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01", "solana|2026-06-01"}
-    found = {event.partition: event for event in materialisations(instance, "chains")}
-    assert all(event.metadata["dagster/row_count"].value > 0 for event in found.values())
-    stored = (
-        own.get_records_for_run(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION).records[0].event_log_entry
-    )
-    (repeated,) = own.fetch_materializations(AssetKey("chains"), limit=1).records
-    shown = [(one.message, one.step_key, one.run_id) for one in (stored, repeated.event_log_entry)]
-    assert shown[0] == shown[1]
-    assert stored.asset_materialization.tags.keys() == repeated.event_log_entry.asset_materialization.tags.keys()
-
-
-@pytest.mark.long
-def test_the_fast_event_log_stores_an_event_of_a_partition_once(
-    make_workspace: MakeWorkspace, instance: DagsterInstance
-) -> None:
-    fill(make_workspace(), instance, ["solana"], [MAY, JUNE], tables=["chains"])
-    (run,) = instance.get_runs()
-    of_run = instance.all_logs(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION)
-    tables = [entry.get_dagster_event().asset_key for entry in of_run]
-    assert tables == [AssetKey("chains"), AssetKey("warehouse")]
-    assert len(materialisations(instance, "chains")) == 2
 
 
 @pytest.mark.long

@@ -79,6 +79,14 @@ def test_one_odd_token_is_left_out_with_its_reason(tmp_path: Path) -> None:
     assert "row 2: decimals is None" in read.left_out[0]
 
 
+def test_a_token_that_a_map_has_twice_is_left_out(tmp_path: Path) -> None:
+    named, other = '{"name": "Quill", "symbol": "Q", "decimals": 8}', "0x" + "9" * 40
+    keys = (TOKEN["address"], other, TOKEN["address"])
+    read = read_tokens(written(tmp_path, "{" + ", ".join(f'"{key}": {named}' for key in keys) + "}"))
+    assert [token.address for token in read.tokens] == [other]
+    assert "is repeated in a JSON object; remove the repetition, or the token" in read.left_out[0]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

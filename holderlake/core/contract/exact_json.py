@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Context, Decimal
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _MOST_DIGITS: Final = 5_000
 
@@ -57,6 +59,8 @@ def decode(raw: bytes, shape: Any) -> Any:
             f"the answer is not JSON ({error}), it begins with {raw[:60]!r}; if another server sent it, check "
             "the provider's address"
         ) from error
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - 'holderlake --help' reads no answer
+
     adapter = _ADAPTERS.get(shape)
     if adapter is None:
         adapter = _ADAPTERS[shape] = TypeAdapter(shape)

@@ -21,6 +21,22 @@ SPILL_LOCK: Final = ".lock"
 """File in a spill folder (for temporary data of a query) that the process using the folder locks."""
 _PART: Final = re.compile(r"\..{1,80}\.[0-9a-f]{32}(\.\w+){0,2}")
 _OLD_SECONDS: Final = 3_600.0
+_SMALL_FILE: Final = 65_536
+"""Free bytes below which SQLite can't make the file that it needs next to a database."""
+
+
+def is_full(folder: Path) -> bool:
+    """Return whether the disk of a folder has no space for a small file."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _SMALL_FILE or (disk.f_files > 0 and not disk.f_favail)
+
+
+def full_disk(path: Path | str) -> str:
+    """Return the error about a file or folder on a full disk. It offers nothing that deletes or moves data."""
+    return f"{path} cannot be written: its disk is full; free space on it, of other files than those of the home"
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -38,8 +54,10 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(part).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(part).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
         raise
     sync(path.parent)
 

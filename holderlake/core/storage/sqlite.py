@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal
+
+from holderlake.core.storage.atomic_files import full_disk, is_full
 
 BUSY_SECONDS: Final = 30.0
 _MALFORMED: Final = ("malformed", "Could not decode to UTF-8")
@@ -27,10 +30,40 @@ class DatabaseBusy(DatabaseError):
 
 
 def connect(path: Path, synchronous: Literal["FULL", "NORMAL"], busy_seconds: float) -> sqlite3.Connection:
-    """Open a SQLite file for several threads; its transactions begin with explicit statements only."""
+    """Open a SQLite file for several threads; its transactions begin with explicit statements only.
+
+    On a full disk, where SQLite can't make the files that it needs to read, it is a copy in memory that refuses writes.
+    """
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
-    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    return _readable(connection, path, f"PRAGMA synchronous = {synchronous}")
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a SQLite file without changing it or the files next to it; on a full disk it may be a copy in memory."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return _readable(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS), path, "PRAGMA query_only = ON")
+
+
+def _readable(connection: sqlite3.Connection, path: Path, setting: str) -> sqlite3.Connection:
+    try:
+        connection.execute(setting)
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError:
+        connection.close()
+        if not is_full(path.parent):
+            raise
+        return _copy_in_memory(path)
     return connection
+
+
+def _copy_in_memory(path: Path) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    with closing(sqlite3.connect(path)) as source:
+        source.execute("PRAGMA locking_mode = EXCLUSIVE")  # needs no other file
+        source.execute("SELECT count(*) FROM sqlite_master")  # raises if it is locked, where 'backup' would wait
+        source.backup(copy)
+    copy.execute("PRAGMA query_only = ON")
+    return copy
 
 
 def make_file(path: Path) -> None:
@@ -54,8 +87,8 @@ def explained(path: Path, error: BaseException | None, remedy: str) -> DatabaseE
         return DamagedDatabase(f"{path} is damaged ({error}); {remedy}")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return locked(path)
-    if primary == sqlite3.SQLITE_FULL or "is full" in str(error):
-        return DatabaseError(f"{path} cannot be written: the disk is full; free some space")
+    if primary == sqlite3.SQLITE_FULL or "is full" in str(error) or is_full(path.parent):
+        return DatabaseError(full_disk(path))
     if isinstance(error, OSError) and error.strerror:
         return DatabaseError(f"{path} cannot be opened: {error.strerror}: {error.filename}")
     return DatabaseError(f"{path} cannot be used: {error}; check that its folder exists and can be written to")

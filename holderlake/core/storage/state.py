@@ -86,6 +86,10 @@ class State:
             finally:
                 connection.close()
         self._connect_by("sqlite", partial(sqlite.connect, place, synchronous, busy_seconds), busy_seconds)
+        with self.transaction(write=False) as db:
+            is_complete = set(sa.inspect(db).get_table_names()) >= set(tables.tables)
+        if is_complete and (number or not version):
+            return  # also on a full disk, where a write would fail
         with self.transaction() as db:
             tables.create_all(db)
             if version and not number:

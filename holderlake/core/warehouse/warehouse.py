@@ -45,7 +45,7 @@ from holderlake.core.warehouse.connections import (
     run_query,
     transfers_folder,
 )
-from holderlake.core.warehouse.loader import Loading, Partition, pending_of
+from holderlake.core.warehouse.loader import Loading, PartitionKey, pending_of
 from holderlake.core.warehouse.spending import LedgerReader
 
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
@@ -102,7 +102,7 @@ class _State:
     Both are empty if there is no file.
     """
 
-    loaded: Mapping[Partition, str]
+    loaded: Mapping[PartitionKey, str]
     installed: Mapping[str, str]
 
 
@@ -173,7 +173,8 @@ class Warehouse:
             try:
                 relation = relation_of(connection, sql)
                 reader = (relation if most is None else relation.limit(most)).to_arrow_reader(_BATCH_ROWS)
-                yield pa.RecordBatch.from_pylist([], reader.schema)
+                empty = [pa.nulls(0, field.type) for field in reader.schema]  # 'from_pylist' would import pandas
+                yield pa.RecordBatch.from_arrays(empty, schema=reader.schema)
                 yield from reader
             except duckdb.Error as error:
                 raise explained(error) from error

@@ -12,6 +12,7 @@ from typing import Final
 
 import duckdb
 
+from holderlake.core.storage.atomic_files import is_full
 from holderlake.engine.errors import DamagedCatalog, UnusableStore
 
 REBUILD: Final = "run 'holderlake store rebuild'"
@@ -54,7 +55,8 @@ def sqlite_failures(catalog: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        code = sqlite3.SQLITE_FULL if is_full(catalog.parent) else getattr(error, "sqlite_errorcode", 0) & 0xFF
+        remedy = _REMEDIES.get(code)
         if remedy is None and str(error).startswith(_LOST_TABLES):
             remedy = _DAMAGED
         if remedy is None:

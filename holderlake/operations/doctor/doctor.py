@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +26,7 @@ from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import ProviderError
 from holderlake.core.settings import Settings, SettingsError, load_settings
+from holderlake.core.storage.atomic_files import full_disk, is_full
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError
@@ -106,7 +107,16 @@ def _checks_with_settings() -> list[Finding]:
         *(partial(_node, settings, chain) for chain in settings.section(SourceSettings).node_chains),
         *([lambda: _followers(settings)] if settings.section(SourceSettings).followed_chains else []),
     ]
-    return [*(_safely(check) for check in checks), *check_files(workspace)]
+    findings = [*(_safely(check) for check in checks), *check_files(workspace)]
+    return [_while_full(finding) for finding in findings] if is_full(settings.home) else findings
+
+
+def _while_full(finding: Finding) -> Finding:
+    """Return a problem without its remedy, which may delete or move files that only can't be read now."""
+    is_problem = not finding.fine and finding.what != "disk"
+    return (
+        replace(finding, advice="free space on the disk, then run 'holderlake doctor' again") if is_problem else finding
+    )
 
 
 def _settings(settings: Settings) -> Finding:
@@ -158,8 +168,10 @@ def _disk(home: Path) -> Finding:
     home.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home).free
     writable = os.access(home, os.W_OK)
+    if is_full(home):
+        return Finding("disk", False, full_disk(home), "free at least 1 GiB, then run 'holderlake doctor' again")
     advice = "" if free > _MIN_FREE and writable else "set HOLDERLAKE_HOME to a writable folder with free space"
-    return Finding("disk", free > _MIN_FREE and writable, f"{free / 2**30:.0f} GiB free", advice)
+    return Finding("disk", free > _MIN_FREE and writable, f"{free / 2**30:.1f} GiB free", advice)
 
 
 def _dagster(settings: Settings) -> Finding:

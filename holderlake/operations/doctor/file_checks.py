@@ -20,8 +20,8 @@ from holderlake.core.lake.damage import damages, unlisted
 from holderlake.core.lake.lake import Lake
 from holderlake.core.provider.ledger.statements import WRONG_SUM
 from holderlake.core.settings import Settings
-from holderlake.core.storage.atomic_files import set_aside
-from holderlake.core.storage.sqlite import DatabaseError, explained
+from holderlake.core.storage.atomic_files import full_disk, is_full, set_aside
+from holderlake.core.storage.sqlite import DatabaseError, connect_to_read, explained
 from holderlake.core.units import counted
 from holderlake.core.warehouse.derived import damaged, derived_files, remedy
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
@@ -127,8 +127,13 @@ def _databases(settings: Settings) -> Iterator[Finding]:
 
 
 def set_databases_aside(workspace: Workspace) -> list[str]:
-    """Move damaged SQLite files to the folder ``damaged`` of the home, and restore the ledger. Return messages."""
+    """Move damaged SQLite files to the folder ``damaged`` of the home, and restore the ledger. Return messages.
+
+    Raises ``DatabaseError`` on a full disk, where intact files can't be read either.
+    """
     home, messages = workspace.settings.home, []
+    if is_full(home):
+        raise DatabaseError(full_disk(home))
     for name, advice in _DATABASES.items():
         path = home / name
         problem = _damage_of(path, advice) if path.exists() else None
@@ -162,7 +167,7 @@ def _damage_of(path: Path, remedy: str) -> str | None:
     if not path.stat().st_size:
         return f"{path} is empty"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+        with closing(connect_to_read(path)) as db:
             ((check_result,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
             if check_result == "ok" and path.name == "ledger.sqlite" and db.execute(WRONG_SUM).fetchone():
                 check_result = "the costs of its calls do not add up to its stored sums of days and runs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,9 @@ _ENDED: Final = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunS
 _BATCH: Final = 500
 _REPOSITORY: Final = ".dagster/repository"
 """Tag by which Dagster stores the repository and code location of a run."""
+
+
+_EVENT_LOG: Final = re.compile(r"^event_log_storage:.*\n(?:[ \t]+.*(?:\n|\Z))*", re.MULTILINE)
 
 
 def expired_runs(
@@ -91,6 +95,12 @@ def check_history(folder: Path) -> None:
         )
     if not (folder / FORMAT_FILE).exists() and not (folder / "history").exists():
         write_format(folder, FORMAT, dagster=dagster_release())
+
+
+def removed_event_log(config: Path) -> str:
+    """Return the lines of a ``dagster.yaml`` that name the event log of Holderlake 0.2; empty if there are none."""
+    section = _EVENT_LOG.search(config.read_text("utf-8")) if config.exists() else None
+    return section[0] if section and re.search(r"module: *holderlake\.", section[0]) else ""
 
 
 def is_current(folder: Path) -> bool:

@@ -9,20 +9,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dagster import DagsterInstance
 from sqlalchemy.exc import SQLAlchemyError
 
-from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.atomic_files import full_disk, is_full, write_whole
 from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import DatabaseError
-from holderlake.operations.history.history import check_history
+from holderlake.operations.history.history import check_history, removed_event_log
 
 _prepared: set[str] = set()
 """Values of ``DAGSTER_HOME`` that this process set."""
 _MOVES_AWAY: Final = "'holderlake home rebuild --damaged' moves that folder away"
-_FAST_EVENT_LOG: Final = "holderlake.operations.history.event_log", "FastEventLogStorage"
 
 
 def own_dagster_home(home: Path) -> Path | None:
@@ -39,13 +38,18 @@ def prepare_dagster_home(home: Path) -> None:
     """Create Dagster's folder in the home, switch telemetry off, and set ``DAGSTER_HOME`` to the folder.
 
     Does nothing if the environment has a ``DAGSTER_HOME`` of the user's own. Raises ``DatabaseError`` if a later
-    version wrote the history in the folder.
+    version wrote the history in the folder, or an earlier one the settings.
     """
     if own_dagster_home(home):
         return
     home.mkdir(parents=True, exist_ok=True)
     check_history(home)
     config = home / "dagster.yaml"
+    if removed_event_log(config):
+        raise DatabaseError(
+            f"{config} names an event log that Holderlake no longer has: run 'holderlake home upgrade', which removes "
+            "these lines; Dagster's own event log reads the same files"
+        )
     if not config.exists():
         write_whole(config, files("holderlake.operations.history").joinpath("dagster.yaml").read_bytes())
     os.environ["DAGSTER_HOME"] = str(home.resolve())
@@ -54,7 +58,7 @@ def prepare_dagster_home(home: Path) -> None:
 
 @contextmanager
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
-    """Open Dagster's history under a home, with the fast event log unless ``dagster.yaml`` chooses a storage.
+    """Open Dagster's history under a home.
 
     If the environment has a ``DAGSTER_HOME`` of the user's own, open that instead, with its own settings.
 
@@ -68,22 +72,20 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
         with ExitStack() as opened:
             with nullcontext() if user_home else locked(home / ".opening.lock"), _explained_settings(config):
                 prepare_dagster_home(home)
-                if user_home:
-                    instance = DagsterInstance.get()
-                else:
+                if not user_home:
                     _remove_empty_databases(home)
-                    # 'local_temp' keeps its files: it is Dagster's public way to open a home with other settings
-                    instance = DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], _fast_event_log(config))
-                opened.enter_context(instance)
+                instance = opened.enter_context(DagsterInstance.get())
             yield instance
-    except (SQLAlchemyError, sqlite3.DatabaseError) as error:
+    except (SQLAlchemyError, sqlite3.DatabaseError, OSError) as error:
+        if is_full(user_home or home):
+            raise DatabaseError(full_disk(user_home or home)) from error
+        if isinstance(error, OSError):
+            raise
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         is_broken = re.search("malformed|not a database|no such (table|column)", reason)
         remedy = (
             f"{'move that folder away' if user_home else _MOVES_AWAY}: it has the history of runs, and no data"
             if is_broken
-            else "free some space"
-            if "full" in reason
             else "repeat the command; if that fails too, 'holderlake doctor' names damaged files"
         )
         raise DatabaseError(f"Dagster's history in {user_home or home} can't be used ({reason}); {remedy}") from error
@@ -95,15 +97,6 @@ def _remove_empty_databases(home: Path) -> None:
         path = home / name
         if path.exists() and not path.stat().st_size:
             path.unlink()
-
-
-def _fast_event_log(config: Path) -> dict[str, Any]:
-    """Return the settings of the fast event log; empty if the user's ``dagster.yaml`` chooses a storage."""
-    if re.search(r"^(storage|event_log_storage):", config.read_text("utf-8"), re.MULTILINE):
-        return {}
-    module, name = _FAST_EVENT_LOG
-    folder = str(config.parent.resolve() / "history" / "runs")
-    return {"event_log_storage": {"module": module, "class": name, "config": {"base_dir": folder}}}
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Final
 
-from holderlake.core.storage.atomic_files import sync_files
+from holderlake.core.storage.atomic_files import sync_files, write_whole
 from holderlake.core.storage.formats import write_format
-from holderlake.operations.history.history import FORMAT, check_history, dagster_release, is_current
+from holderlake.operations.history.history import FORMAT, check_history, dagster_release, is_current, removed_event_log
 from holderlake.operations.history.instance import dagster_instance, own_dagster_home
 from holderlake.operations.maintenance.upgrade import Step
 
@@ -21,7 +21,7 @@ _COPIES: Final = "before-upgrade"
 
 
 def history_steps(folder: Path) -> Iterator[Step]:
-    """Yield the step that upgrades Dagster's databases in ``folder``, if they need one.
+    """Yield the steps that Dagster's settings and databases in ``folder`` need.
 
     A ``DAGSTER_HOME`` of the user's own is left to ``dagster instance migrate``. Raises ``DatabaseError`` if a later
     version wrote the databases.
@@ -29,6 +29,11 @@ def history_steps(folder: Path) -> Iterator[Step]:
     if own_dagster_home(folder) or not (folder / "history").exists():
         return
     check_history(folder)
+    config = folder / "dagster.yaml"
+    if lines := removed_event_log(config):
+        kept = config.read_text("utf-8").replace(lines, "")
+        action, size = "remove the event log that Holderlake no longer has", len(kept)
+        yield Step("Dagster's settings", action, 1, size, size, lambda: write_whole(config, kept.encode()))
     if not is_current(folder) or (folder / _COPIES).exists():
         databases = _databases(folder)
         size = sum(path.stat().st_size for path in databases)

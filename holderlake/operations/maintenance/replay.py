@@ -50,7 +50,7 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     stream = stream_of(commit)
     archive = _RecordedAnswers(workspace.archive, commit)
     engine = workspace.filler if commit.is_computed else None
-    target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(engine), lake=lake, archive=archive)
+    target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(lambda: engine), lake=lake, archive=archive)
     client = _SilentClient(_NO_ADDRESS, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
     recorded = Replay(commit.at, commit.options, commit.rules)

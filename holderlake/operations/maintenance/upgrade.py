@@ -19,7 +19,7 @@ from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.ledger.statements import FORMAT as LEDGER_FORMAT
 from holderlake.core.storage.formats import format_fault
 from holderlake.core.storage.locks import locked
-from holderlake.core.storage.sqlite import DatabaseError, explained, format_of
+from holderlake.core.storage.sqlite import DatabaseError, connect_to_read, explained, format_of
 from holderlake.core.units import parse_memory_limit
 from holderlake.core.workspace import Workspace
 from holderlake.engine.settings import EngineSettings, store_folder
@@ -122,7 +122,7 @@ def _store_steps(workspace: Workspace) -> Iterator[Step]:
 
 def _check_ledger(path: Path) -> None:
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+        with closing(connect_to_read(path)) as db:
             fault = format_fault(path, format_of(db), LEDGER_FORMAT)
     except sqlite3.DatabaseError as error:
         raise explained(path, error, "'holderlake doctor' says how to repair it") from error

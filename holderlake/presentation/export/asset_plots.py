@@ -7,7 +7,6 @@ Plots through time are in ``history_plots``.
 from __future__ import annotations
 
 import base64
-import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,14 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.lake import Lake
-from holderlake.presentation.export.history_plots import DIALOG, DIALOG_DPI, legend_below, numbers, percent_tick
+from holderlake.presentation.export.history_plots import (
+    DIALOG,
+    DIALOG_DPI,
+    legend_below,
+    numbers,
+    percent_tick,
+    small_png,
+)
 from holderlake.presentation.pictures.drawing.colours import PALETTE
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
@@ -36,7 +42,7 @@ _CLUSTERS: Final = (("largest cluster", _BLUE), ("second", _ORANGE), ("smaller o
 """Names and colours of the first clusters; further ones look like the third."""
 _LONGEST_NAME: Final = 24
 _MOST_TOKENS: Final = 8
-"""Most tokens in a plot: the names of more would overlap."""
+"""Maximum tokens in a plot: the names of more would overlap."""
 _log = logging.getLogger(__name__)
 _Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
 _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
@@ -78,9 +84,7 @@ def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], title: str
         for label in (axes.xaxis.label, axes.yaxis.label):
             label.set_fontsize(_TEXT_SIZE)
         legend_below(figure, axes, "black", DIALOG)
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png")
-    return picture.getvalue()
+        return small_png(figure)
 
 
 @contextmanager

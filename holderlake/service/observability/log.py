@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias
 
-from pythonjsonlogger.json import JsonFormatter
-
 from holderlake.core.contract.text import printable
 
 Log: TypeAlias = Literal["json", "text", "off"]
@@ -55,6 +53,7 @@ _requests = logging.getLogger("holderlake.service.requests")
 _requests.setLevel(logging.CRITICAL + 1)  # silent in a process that only embeds a service
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+_MOST_CAUSES: Final = 20
 _LEVELS: Final = {"json": "INFO", "text": "INFO", "off": "WARNING"}
 
 
@@ -105,27 +104,21 @@ def log_request(
     _requests.handle(record)
 
 
-class JsonLines(JsonFormatter):
-    """Formats a record as one line of ASCII JSON."""
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of ASCII JSON, with the service's own fields only."""
 
-    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
-        """Add only the service's own fields. Libraries attach further fields to their records."""
-        log_data["time"] = _time(record)
-        log_data["level"] = record.levelname.lower()
-        log_data["logger"] = record.name
-        log_data["message"] = record.getMessage().strip()
-        log_data["process"] = record.process
-        log_data["request_id"] = _request_id()
-        log_data.update(getattr(record, "fields", {}))
-        log_data.update(message_dict)
-
-    def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
-        """Return the fields as one line of JSON."""
-        return json.dumps(log_data, default=str)
-
-    def formatException(self, ei: _ExcInfo) -> str:
-        """Return a traceback as text. Within a request it has no messages, which may quote the caller's input."""
-        return _traceback(ei)
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage().strip(),
+            "process": record.process,
+            "request_id": _request_id(),
+            **getattr(record, "fields", {}),
+        }
+        return json.dumps(line | ({"exc_info": _traceback(record.exc_info)} if record.exc_info else {}), default=str)
 
 
 class TextLines(logging.Formatter):
@@ -154,21 +147,13 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _traceback(info: _ExcInfo) -> str:
-    """Return a traceback as text. Within a request, messages of errors are left out."""
+    """Return a traceback as text. Within a request, messages of errors are left out: they may quote the caller."""
     if _request_id() is None:
         return "".join(traceback.format_exception(*info))
-    return "\ncaused\n".join(_places(error) for error in reversed(_chain(info[1])))
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an exception and its chain of causes."""
-    chain: list[BaseException] = []
-    while error is not None and error not in chain:
-        chain.append(error)
+    places: list[str] = []
+    error = info[1]
+    while error is not None and len(places) < _MOST_CAUSES:
+        system = f": {error.strerror}" if isinstance(error, OSError) else ""  # for example a full disk; names no file
+        places.append(f"{''.join(traceback.format_tb(error.__traceback__))}{type(error).__qualname__}{system}")
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return chain
-
-
-def _places(error: BaseException) -> str:
-    system = f": {error.strerror}" if isinstance(error, OSError) else ""  # for example a full disk; names no file
-    return f"{''.join(traceback.format_tb(error.__traceback__))}{type(error).__qualname__}{system}"
+    return "\ncaused\n".join(reversed(places))

@@ -27,14 +27,8 @@ from holderlake.core.contract.chains import (
     is_chain_id,
     one_spelling,
 )
-from holderlake.core.contract.chains.addresses import (
-    NO_VALUE,
-    parse_address,
-    parse_addresses,
-    parse_token,
-    shown,
-    wrong_checksums,
-)
+from holderlake.core.contract.chains.address_columns import parse_addresses, wrong_checksums
+from holderlake.core.contract.chains.addresses import NO_VALUE, parse_address, parse_token, shown
 from holderlake.sources.files.values import (
     FIRST_SECOND,
     LAST_SECOND,

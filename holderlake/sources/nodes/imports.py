@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,13 +13,13 @@ from holderlake.engine.store.store import Store
 from holderlake.sources.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.sources.rpc.errors import Diverged, Refused, WrongChain
 from holderlake.sources.rpc.node import first_block_from
-from holderlake.sources.rpc.run import ChainImport, NodeReport, Progress
+from holderlake.sources.rpc.run import ChainImport, NodeReport, OnProgress
 from holderlake.sources.settings import SourceSettings
 from holderlake.sources.store import open_own_store
 
 
 def import_from_nodes(
-    settings: Settings, urls: Sequence[str], import_options: ImportOptions, on_progress: Callable[[Progress], None]
+    settings: Settings, urls: Sequence[str], import_options: ImportOptions, on_progress: OnProgress
 ) -> NodeReport:
     """Import transfers from nodes into the user's own store.
 
@@ -61,7 +61,7 @@ async def _import(
     store: Store,
     urls: Sequence[str],
     import_options: ImportOptions,
-    on_progress: Callable[[Progress], None],
+    on_progress: OnProgress,
 ) -> NodeReport:
     async with connected(settings, urls, import_options) as to:
         return await ChainImport(store, to.node, to.chain, to.selection, to.options, on_progress).run()

@@ -1,17 +1,5 @@
-"""Errors of nodes, and the meaning of JSON-RPC errors.
-
-RpcError             any error of a node; it names the endpoint's host, never its address, which may hold a key
-
-- Unavailable        no complete answer: a retry may help
-- InvalidAnswer      an answer that contradicts itself or the request: another endpoint may help
-- TooLarge           more than the endpoint returns at a time: the request must be split
-- BatchTooLong       more calls than the endpoint accepts in one request: fewer calls may help
-- Refused            an error that a retry would not change
-- NotKept            the endpoint does not keep the block, or its state: another endpoint may
-- WrongChain         the endpoint has another chain id
-- ChainMoved         blocks that were read are no longer in the chain
-- Diverged           no imported block is in the chain
-"""
+"""Errors of nodes, and the meaning of JSON-RPC errors. They name the endpoint's host, never its address, which may hold
+a key."""
 
 from __future__ import annotations
 
@@ -29,7 +17,7 @@ class RpcError(EngineError):
 
 
 class Unavailable(RpcError):
-    """The endpoint gave no complete answer.
+    """The endpoint gave no complete answer: a retry may help.
 
     ``retry_after`` is the number of seconds to wait, None if the endpoint does not say it.
     """
@@ -40,7 +28,7 @@ class Unavailable(RpcError):
 
 
 class InvalidAnswer(RpcError):
-    """The answer is wrong, for example it has events of other blocks, lacks blocks, or is not JSON."""
+    """The answer is wrong, for example it has events of other blocks, or is not JSON: another endpoint may help."""
 
 
 class Contradiction(InvalidAnswer):
@@ -48,7 +36,7 @@ class Contradiction(InvalidAnswer):
 
 
 class TooLarge(RpcError):
-    """The call exceeds a limit of the endpoint for one answer: on blocks, results, bytes or time."""
+    """The call exceeds a limit of the endpoint for one answer: on blocks, results, bytes or time. It must be split."""
 
 
 class BatchTooLong(RpcError):
@@ -56,7 +44,7 @@ class BatchTooLong(RpcError):
 
 
 class Refused(RpcError):
-    """The endpoint refuses the call. ``number`` is the error code of JSON-RPC."""
+    """The endpoint refuses the call, and a retry would not change that. ``number`` is the error code of JSON-RPC."""
 
     def __init__(self, message: str, number: int = 0) -> None:
         super().__init__(message)
@@ -64,7 +52,7 @@ class Refused(RpcError):
 
 
 class NotKept(Refused):
-    """The endpoint has pruned the block or its state."""
+    """The endpoint has pruned the block or its state: another one may have it."""
 
 
 class WrongChain(RpcError):

@@ -128,29 +128,15 @@ def block_number() -> Call:
     return Call("eth_blockNumber")
 
 
-def header(block: int) -> Call:
-    """Return the call for a block without its transactions. Its result is None if the node has no such block."""
-    return Call("eth_getBlockByNumber", [hex(block), False], Header | None)
+def block(block: int, kind: type[Header | TransactionHashes] = Header) -> Call:
+    """Return the call for a block of a kind; ``Block`` has its transactions. Its result is None if the node has no such
+    block."""
+    return Call("eth_getBlockByNumber", [hex(block), kind is Block], kind | None)
 
 
-def block(block: int) -> Call:
-    """Return the call for a block with its transactions."""
-    return Call("eth_getBlockByNumber", [hex(block), True], Block | None)
-
-
-def block_receipts(block: int) -> Call:
-    """Return the call for all receipts of a block."""
-    return Call("eth_getBlockReceipts", [hex(block)], list[Receipt] | None)
-
-
-def block_events(block: int) -> Call:
-    """Return the call for the events in all receipts of a block."""
-    return Call("eth_getBlockReceipts", [hex(block)], list[ReceiptEvents] | None)
-
-
-def transaction_hashes(block: int) -> Call:
-    """Return the call for a block with the hashes of its transactions."""
-    return Call("eth_getBlockByNumber", [hex(block), False], TransactionHashes | None)
+def block_receipts(block: int, kind: type[Receipt | ReceiptEvents] = Receipt) -> Call:
+    """Return the call for all receipts of a block, or for the events in them."""
+    return Call("eth_getBlockReceipts", [hex(block)], list[kind] | None)  # type: ignore[valid-type]  # a type at run time
 
 
 def transaction_events(transaction: str) -> Call:

@@ -22,7 +22,7 @@ from holderlake.sources.rpc.errors import (
     Unavailable,
     WrongChain,
 )
-from holderlake.sources.rpc.messages import Call, Header, block_number, header, number
+from holderlake.sources.rpc.messages import Call, Header, block, block_number, number
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
@@ -152,7 +152,7 @@ class Node:
         def read(answers: list[Header | None]) -> dict[int, Header]:
             return {block: checked_header(block, header) for block, header in zip(blocks, answers, strict=True)}
 
-        return await self.ask([header(block) for block in blocks], read) if blocks else {}
+        return await self.ask([block(place) for place in blocks], read) if blocks else {}
 
     async def _first_evm_id(self) -> int:
         endpoint = self._by_preference()[0]

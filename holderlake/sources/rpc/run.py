@@ -167,17 +167,8 @@ class NodeReport:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Progress of an import. ``blocks_done`` of ``blocks_wished`` blocks were read.
-
-    ``logs`` is the number of events or transactions that were read. ``seconds`` is the time since the start.
-    """
-
-    blocks_done: int
-    blocks_wished: int
-    logs: int
-    seconds: float
+OnProgress = Callable[[NodeReport, int], None]
+"""A function that gets the report so far and the number of blocks to read."""
 
 
 async def chain_named(node: Node, chain: str | None) -> str:
@@ -204,7 +195,7 @@ class ChainImport:
         chain: str,
         selection: Selection,
         options: ReadOptions | None = None,
-        on_progress: Callable[[Progress], None] = lambda _: None,
+        on_progress: OnProgress = lambda _report, _blocks: None,
     ) -> None:
         self._store = store
         self._node = node
@@ -356,7 +347,8 @@ class ChainImport:
         self._silent += piece.silent
         self._hidden += piece.hidden
         report.rows += piece.rows.num_rows
-        self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
+        report.seconds = time.monotonic() - self._began
+        self._on_progress(report, self._total)
 
     def _store_pieces(self, pieces: Sequence[Piece], scopes: Iterable[str]) -> None:
         self._checkpoints.keep_hashes({block: text for piece in pieces for block, text in piece.hashes.items()})

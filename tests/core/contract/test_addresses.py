@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.core.contract.chains import KNOWN_CHAINS, ZERO_ADDRESS, chain_typed
+from holderlake.core.contract.chains.address_columns import parse_addresses
 from holderlake.core.contract.chains.addresses import (
     has_right_checksum,
     parse_address,
-    parse_addresses,
     parse_token,
     typed_token,
 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import shutil
 import sqlite3
-from contextlib import closing
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,11 +17,12 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.cli.launch import ingest_day
-from holderlake.cli.main import shared
+from holderlake.cli.main import app, shared
 from holderlake.core.provider.errors import AnswerNotKept
 from holderlake.core.settings import SettingsError
 from holderlake.core.settings.sections.lake import StateSettings
@@ -219,15 +223,46 @@ def test_a_damaged_dagster_history_is_one_sentence_or_replaced(
         assert "'holderlake home rebuild --damaged' moves that folder away" in str(error)
 
 
-def test_a_full_disk_is_no_reason_to_move_the_history_away(
-    empty_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def full_home(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the workspace's home on a disk without a free byte; only root can mount one."""
+    disk = tmp_path_factory.mktemp("disk")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    workspace.close()
+    home = shutil.copytree(workspace.settings.home, disk / "home")
+    for block in (1 << 20, 1):
+        with suppress(OSError), (disk / f"filler-{block}").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(block))
+    yield home
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_credits_and_doctor_read_a_home_on_a_full_disk(
+    full_home: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    spent = workspace.ledger.totals().spent
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(full_home))
+    credits = json.loads(CliRunner().invoke(app, ["credits", "--json"]).stdout)
+    assert credits["totals"]["spent"] == spent > 0
+    examined = CliRunner().invoke(app, ["doctor", "--json"])
+    assert isinstance(examined.exception, SystemExit), examined.exception
+    findings = json.loads(examined.stdout)
+    problems = {found["what"]: (found["found"], found["advice"]) for found in findings if not found["fine"]}
+    assert f"{full_home} cannot be written: its disk is full" in problems["disk"][0]
+    assert not {"ledger.sqlite", "index.sqlite", "archive"} & problems.keys()
+    assert not any(word in advice for _, advice in problems.values() for word in ("rebuild", "delete", "move"))
+    refused = CliRunner().invoke(app, ["home", "rebuild", "--damaged"])
+    assert "its disk is full" in str(refused.exception)
+    assert not (full_home / "damaged").exists()
+
+
+def test_a_full_disk_is_no_reason_to_move_the_history_away(full_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
-    home = shutil.copytree(empty_history, tmp_path / "dagster")
-    with pytest.raises(DatabaseError) as caught, dagster_instance(home), closing(sqlite3.connect(":memory:")) as full:
-        full.execute("PRAGMA max_page_count = 1")
-        full.execute("CREATE TABLE rows (content TEXT)")
-    assert str(caught.value).endswith("can't be used (database or disk is full); free some space")
+    with pytest.raises(DatabaseError, match="its disk is full"), dagster_instance(full_home / "dagster"):
+        pass
 
 
 def test_a_home_that_is_a_file_is_an_error_of_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,12 @@ def test_picture_and_report_have_the_names_and_texts(warehouse: Warehouse, tmp_p
     assert concentration == ["45", "52.4%", "30.0%", "11.0%", "20.0%", "10.0%", "0.500", "9"]
 
 
+def test_sql_has_the_values(warehouse: Warehouse) -> None:
+    query = f"FROM concentration_history WHERE token_address = '{TIDE}' ORDER BY timestamp DESC LIMIT 1"
+    [row] = warehouse.query(query).to_pylist()
+    assert {figure.title: figure.text(row[column]) for column, figure in FIGURES.items()} == ALL
+
+
 def test_docs_and_notebook_take_the_names_from_the_declaration() -> None:
     assert {figure.title for figure in FIGURES.values()} == set(ALL)
     meanings = (ROOT / "docs" / "sql" / "concentration.md").read_text()

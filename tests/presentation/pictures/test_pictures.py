@@ -31,8 +31,8 @@ from holderlake.presentation.pictures.drawing.colours import COLOURS, PALETTE, T
 from holderlake.presentation.pictures.drawing.draw import TokenTitle, draw_map
 from holderlake.presentation.pictures.drawing.text import printable, shortened, width
 from holderlake.presentation.pictures.layout.bubbles import Layout, place
+from holderlake.presentation.pictures.layout.packing import packed
 from holderlake.presentation.pictures.layout.page import Area
-from holderlake.presentation.pictures.layout.simulation import Simulation
 from holderlake.presentation.pictures.scene import Line, Node, Scene, scene_of
 from tests.helpers.examples import some
 
@@ -255,7 +255,7 @@ def test_linked_holders_are_close() -> None:
     layout = place(scene_of_numbers(falling(40, 0.5), 0, lines), FRAME, 16.0)
     room = between(layout)
     typical = float(np.median(room[np.isfinite(room)]))
-    assert max(room[first, second] for first, second in lines) < typical / 3
+    assert np.median([room[first, second] for first, second in lines]) < typical / 4
 
 
 def test_no_bubble_covers_a_line_of_another_component() -> None:
@@ -355,7 +355,8 @@ def test_the_key_figures_are_the_maps() -> None:
 
 def test_unknown_figures_are_a_dash() -> None:
     names = ("service_score", "cexs", "dexs", "bundles", "top_10_adjusted")
-    texts = texts_in(draw(tables_of([0.5], **dict.fromkeys(names))))
+    unknown: dict[str, Any] = dict.fromkeys(names)
+    texts = texts_in(draw(tables_of([0.5], **unknown)))
     assert texts.count(NOTHING) == 5
 
 
@@ -539,7 +540,6 @@ def test_mixed_colours_lie_between() -> None:
 
 
 def test_circles_in_the_same_place_are_pushed_apart() -> None:
-    same, radius, no_line = np.full(3, 50 + 50j), np.full(3, 5.0), np.empty(0, dtype=np.intp)
-    at = Simulation(same, radius, np.arange(3), (no_line, no_line), 2.0, 100 + 100j).run()
+    at = packed(np.full(3, 50 + 50j), np.full(3, 5.0), np.arange(3), 2.0, 1.0)
     distance = np.abs(at[:, None] - at) + np.diag(np.full(3, np.inf))
     assert distance.min() > 10

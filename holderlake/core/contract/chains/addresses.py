@@ -1,7 +1,7 @@
 """Parse addresses that users write: check them by family of chains, and convert them to one spelling.
 
 All imported and typed addresses are parsed here, so that every address has one spelling and one balance.
-``parse_address`` reads one text, ``parse_addresses`` a column. ``normalise_address`` of the
+``parse_address`` reads one text, and ``parse_addresses`` of ``address_columns`` a column. ``normalise_address`` of the
 package does not check: it only writes hexadecimal addresses in lower case.
 """
 
@@ -14,12 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS, Family, family_of, one_spelling
-from holderlake.core.contract.chains.keccak import keccak256
 
 MAX_LENGTH: Final = 128
 NO_VALUE: Final = frozenset({"", "null", "none", "nan", "<na>", "nil", "undefined", "n/a", "\\n"})
@@ -28,8 +23,8 @@ NO_VALUE: Final = frozenset({"", "null", "none", "nan", "<na>", "nil", "undefine
 _EVM: Final = re.compile(r"0x[0-9a-f]{40}")
 _HEX: Final = re.compile(r"(?:0x|\\+x)?([0-9a-f]+)", re.IGNORECASE)
 _BYTEA: Final = re.compile(r"\\x[0-9a-fA-F]+")
-_ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_BASE58: Final = re.compile(f"[{_ALPHABET}]+")
+ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE58: Final = re.compile(f"[{ALPHABET}]+")
 _BECH32: Final = re.compile(r"[a-z]{2,20}1[02-9ac-hj-np-z]{38,58}")
 _TON_RAW: Final = re.compile(r"(-1|0):([0-9a-f]{64})", re.IGNORECASE)
 _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
@@ -44,10 +39,9 @@ _FORMS: Final[dict[Family, str]] = {
     "tron": "T and 33 letters in base58, or 41 and 40 hexadecimal digits",
     "ton": "0: and 64 hexadecimal digits, or 48 letters such as EQC…",
 }
-# A regular expression of RE2 that matches the common spellings of an EVM address.
-_SPELT_EVM: Final = r"^(?:0[xX]|\\+[xX])?(?:0{24})?([0-9a-fA-F]{40})$"
-_QUOTES: Final = " \t\r\n\"'"
-_MIXED_CASE: Final = r"[a-f].*[A-F]|[A-F].*[a-f]"
+SPELT_EVM: Final = r"(?:0[xX]|\\+[xX])?(?:0{24})?([0-9a-fA-F]{40})"
+"""A regular expression, for RE2 too, of the common spellings of an EVM address."""
+MIXED_CASE: Final = r"[a-f].*[A-F]|[A-F].*[a-f]"
 
 
 def parse_address(chain: str | None, text: str | bytes) -> str:
@@ -125,85 +119,20 @@ def typed_token(chain: str | None, text: str) -> str:
     return token
 
 
-def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
-    """Return an Arrow array of distinct texts or bytes as addresses in their stored spelling; invalid ones are null."""
-    family = family_of(chain)
-    if not pa.types.is_string(texts.type) or family not in ("evm", "solana"):
-        return pa.array([_or_none(chain, text) for text in texts.to_pylist()], pa.string())
-    plain = pc.utf8_trim(texts, _QUOTES)
-    if family == "evm":
-        digits = pc.utf8_lower(pc.utf8_slice_codeunits(plain, -40))
-        spellings, is_spelt = pc.binary_join_element_wise("0x", digits, ""), pc.match_substring_regex(plain, _SPELT_EVM)
-    else:
-        spellings, is_spelt = plain, _is_long_base58(plain)
-    other_texts = pc.filter(texts, pc.invert(is_spelt))
-    spelt = pc.if_else(is_spelt, spellings, pa.scalar(None, pa.string()))
-    parsed = pa.array([_or_none(chain, text) for text in other_texts.to_pylist()], pa.string())
-    return pc.replace_with_mask(spelt, pc.invert(is_spelt), parsed)
-
-
-def wrong_checksums(texts: pa.Array) -> pa.Array:
-    """Return an Arrow array of booleans: True for an EVM address in mixed case whose checksum (EIP-55) is wrong.
-
-    ``texts`` is an Arrow array of strings.
-    """
-    plain = pc.utf8_trim(texts, _QUOTES)
-    digits = pc.utf8_slice_codeunits(plain, -40)
-    mixed = pc.and_(pc.match_substring_regex(plain, _SPELT_EVM), pc.match_substring_regex(digits, _MIXED_CASE))
-    mixed_digits = digits.filter(mixed)
-    wrong = pc.not_equal(_checksummed(mixed_digits), mixed_digits)
-    return pc.replace_with_mask(pc.fill_null(mixed, False), pc.fill_null(mixed, False), wrong)
-
-
 def has_right_checksum(text: str) -> bool:
     """Return False for an EVM address in mixed case whose checksum (EIP-55) is wrong, True for all other text."""
-    return not wrong_checksums(pa.array([text], pa.string()))[0].as_py()
+    digits = _unquoted(text)[-40:]
+    if not re.fullmatch(SPELT_EVM, _unquoted(text)) or not re.search(MIXED_CASE, digits):
+        return True
+    from holderlake.core.contract.chains.keccak import checksummed  # noqa: PLC0415 - numpy, for few texts
+
+    return checksummed([digits]) == [digits]
 
 
 def shown(value: object) -> str:
     """Return the ``repr`` of a value for an error message, cut to 90 characters."""
     text = repr(value)
     return text if len(text) <= 90 else f"{text[:87]}..."
-
-
-def _is_long_base58(plain: pa.Array) -> pa.Array:
-    """Return an Arrow array of booleans: True for a text that is certainly the base58 form of 32 bytes.
-
-    The function compares texts of 43 or 44 letters with the largest base58 text of 32 bytes. This is correct because
-    the base58 alphabet is in ASCII order, so texts of equal length sort like numbers.
-    """
-    fits = (
-        pc.and_(
-            pc.match_substring_regex(plain, f"^[{_ALPHABET[1:]}][{_ALPHABET}]{{42}}$"),
-            pc.greater_equal(plain, _LEAST_43),
-        ),
-        pc.and_(
-            pc.match_substring_regex(plain, f"^[{_ALPHABET[1:]}][{_ALPHABET}]{{43}}$"), pc.less_equal(plain, _MOST_44)
-        ),
-    )
-    return pc.or_(*fits)
-
-
-def _checksummed(digits: pa.Array) -> pa.Array:
-    """Return addresses in the mixed case of EIP-55, which encodes their checksum.
-
-    ``digits`` and the result are Arrow arrays of strings of 40 hexadecimal digits, without 0x.
-    """
-    if not len(digits):
-        return digits
-    lower = np.frombuffer("".join(pc.utf8_lower(digits).to_pylist()).encode(), np.uint8).reshape(-1, 40)
-    hashes = keccak256(lower)[:, :20]
-    nibbles = np.stack([hashes >> 4, hashes & 15], axis=2).reshape(-1, 40)
-    raised = np.where((nibbles >= 8) & (lower >= ord("a")), lower - 32, lower).astype(np.uint8)
-    text = raised.tobytes().decode()
-    return pa.array([text[at : at + 40] for at in range(0, len(text), 40)], pa.string())
-
-
-def _or_none(chain: str | None, text: str | bytes | None) -> str | None:
-    try:
-        return None if text is None else parse_address(chain, text)
-    except ValueError:
-        return None
 
 
 def _unquoted(text: str) -> str:
@@ -317,7 +246,7 @@ def from_base58(text: str) -> bytes | None:
         return None
     number = 0
     for letter in text:
-        number = number * 58 + _ALPHABET.index(letter)
+        number = number * 58 + ALPHABET.index(letter)
     zeros = len(text) - len(text.lstrip("1"))
     return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8, "big")
 
@@ -326,7 +255,7 @@ def _to_base58(data: bytes) -> str:
     number, letters = int.from_bytes(data, "big"), ""
     while number:
         number, digit = divmod(number, 58)
-        letters = _ALPHABET[digit] + letters
+        letters = ALPHABET[digit] + letters
     return "1" * (len(data) - len(data.lstrip(b"\0"))) + letters
 
 
@@ -344,5 +273,5 @@ _PARSERS: Final[dict[Family, Callable[[str | bytes], str | None]]] = {
     "tron": _tron,
     "ton": _ton,
 }
-_LEAST_43: Final = _to_base58(b"\x01" + bytes(31))
-_MOST_44: Final = _to_base58(b"\xff" * 32)
+LEAST_43: Final = _to_base58(b"\x01" + bytes(31))
+MOST_44: Final = _to_base58(b"\xff" * 32)

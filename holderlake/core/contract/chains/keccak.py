@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,21 @@ def keccak256(messages: Bytes) -> Bytes:
         raise ValueError(f"messages of {messages.shape[1]} bytes are too long: give at most {_RATE - 1} bytes each")
     parts = [_digests(messages[at : at + _CHUNK]) for at in range(0, len(messages), _CHUNK)]
     return np.concatenate(parts) if parts else np.zeros((0, 32), np.uint8)
+
+
+def checksummed(digits: Sequence[str]) -> list[str]:
+    """Return addresses in the mixed case of EIP-55, which encodes their checksum.
+
+    ``digits`` and the result are texts of 40 hexadecimal digits, without 0x.
+    """
+    if not digits:
+        return []
+    lower = np.frombuffer("".join(digits).lower().encode(), np.uint8).reshape(-1, 40)
+    hashes = keccak256(lower)[:, :20]
+    nibbles = np.stack([hashes >> 4, hashes & 15], axis=2).reshape(-1, 40)
+    raised = np.where((nibbles >= 8) & (lower >= ord("a")), lower - 32, lower).astype(np.uint8)
+    text = raised.tobytes().decode()
+    return [text[at : at + 40] for at in range(0, len(text), 40)]
 
 
 def _digests(messages: Bytes) -> Bytes:

@@ -1,7 +1,8 @@
 """Sizes and positions of bubbles and rings: area by share, linked nodes close together, no overlaps.
 
-networkx places the nodes of each component (nodes that links connect). A simulation then moves the circles until none
-overlap. Start positions depend on addresses only, so after a small change of the data most bubbles stay in place.
+networkx places the nodes of each component (nodes that links connect) in a disc. The discs, and then all circles, are
+packed round the middle of the frame, as in the explorer. Start positions depend on addresses only, so after a small
+change of the data most bubbles stay in place.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from typing import Final
 import networkx as nx
 import numpy as np
 
+from holderlake.presentation.pictures.layout.packing import Floats, Indices, Points, packed
 from holderlake.presentation.pictures.layout.page import Area
-from holderlake.presentation.pictures.layout.simulation import Floats, Indices, Points, Simulation
 from holderlake.presentation.pictures.scene import Scene
 
-_FILL: Final = 0.68
+_FILL: Final = 0.74
 """Part of the frame's area (0 to 1) that bubbles and the gaps around them should cover."""
+_DENSITY: Final = 0.72
+"""Part of a component's disc (0 to 1) that its circles fill."""
 _LARGEST: Final = 0.32
 """Largest radius of a bubble, as a part of the frame's shorter side."""
+_MOST_STRETCH: Final = 1.2
+"""Limit of the final stretch towards the edges of the frame."""
 _MOST_GROWTH: Final = 1.5
 """Limit of the final enlargement. A larger factor would make tiny holders look important."""
 
@@ -63,13 +68,18 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
     linked = sum(len(nodes) for nodes in components if len(nodes) > 1) / len(shares)
     scale = _scale(shares[~is_ring], _FILL / (1 + 0.5 * linked), frame, gap, smallest)
     radius = np.where(is_ring, ring, np.maximum(scale * np.sqrt(shares), smallest))
-    at = _start(graph, components, [node.key for node in scene.nodes], (radius + gap) ** 2 * math.pi, frame)
-    number = np.empty(len(shares), dtype=np.intp)
-    for index, nodes in enumerate(components):
-        number[nodes] = index
-    ends = np.array([(line.first_node, line.second_node) for line in scene.lines], dtype=np.intp).reshape(-1, 2)
-    corner = complex(frame.width, frame.height)
-    at = Simulation(at, radius, number, (ends[:, 0], ends[:, 1]), gap, corner).run()
+    keys, room, group = [node.key for node in scene.nodes], radius.copy(), np.empty(len(shares), dtype=np.intp)
+    for number, nodes in enumerate(components):
+        group[nodes] = number
+        room[nodes] += gap if len(nodes) > 1 else 0.0  # lines between linked circles must be seen
+    reach = np.sqrt(np.bincount(group, (room + gap) ** 2) / np.where(np.bincount(group) > 1, _DENSITY, 1.0))
+    start = _start(reach, [keys[nodes[0]] for nodes in components], frame)
+    aspect = frame.width / frame.height
+    at = packed(start, reach - gap, np.arange(len(reach)), gap, aspect)[group]
+    for number, nodes in enumerate(components):
+        if len(nodes) > 1:
+            at[nodes] += 0.5 * reach[number] * _unfolded(graph, nodes, keys)
+    at = packed(at, room, group, gap, aspect)
     return _fitted(at, Layout(at.real, at.imag, radius, scale, smallest, gap), frame)
 
 
@@ -90,47 +100,32 @@ def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float
     return max(low, 1e-9 * high)
 
 
-def _start(
-    graph: nx.Graph[int], components: Sequence[Indices], keys: Sequence[str], area: Floats, frame: Area
-) -> Points:
-    """Return the start positions of the nodes in pixels, as complex numbers x + iy of shape (nodes,).
+def _start(radius: Floats, keys: Sequence[str], frame: Area) -> Points:
+    """Return start positions of components round 0 in pixels, the largest in the middle, shape (components,).
 
-    ``components`` has the nodes of each component, as indexes into ``keys``, the keys of all nodes. The largest
-    component is in the middle of the frame. A hash of its first node's key gives the direction in which each other
-    component lies from the middle, so the direction stays the same when shares change. ``area`` is the area of each
-    node's circle with its gap, shape (nodes,).
+    A hash of its key gives the direction in which a component lies, so the direction stays the same when shares change.
     """
-    at = np.empty(len(keys), dtype=np.complex128)
-    areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
-    total, inner = sum(areas), 0.0
-    reach = min(0.95, math.sqrt(total / (0.75 * frame.width * frame.height)))
-    for component_area, nodes in sorted(
-        zip(areas, components, strict=True), key=lambda pair: (-pair[0], keys[pair[1][0]])
-    ):
-        spot = _hashed(keys[nodes[0]])
-        way = complex(math.cos(math.pi * spot.real), math.sin(math.pi * spot.real))
-        way /= (way.real**4 + way.imag**4) ** 0.25  # nearer to a rectangle than to an ellipse
-        way *= reach * math.sqrt((inner + component_area / 2) / total) * (0.85 + 0.1 * spot.imag) if inner else 0.0
-        at[nodes] = complex((1 + way.real) * frame.width / 2, (1 + way.imag) * frame.height / 2)
-        if len(nodes) > 1:
-            at[nodes] += 0.45 * math.sqrt(component_area / 2.0) * _unfolded(graph, nodes, keys, frame)
-        inner += component_area
+    at = np.zeros(len(keys), dtype=np.complex128)
+    inner, wider = 0.0, math.sqrt(frame.width / frame.height)
+    for number in sorted(range(len(keys)), key=lambda number: (-radius[number], keys[number])):
+        way = complex(math.cos(angle := math.pi * _hashed(keys[number]).real), math.sin(angle))
+        way *= math.sqrt(inner) / (way.real**4 + way.imag**4) ** 0.25  # nearer to a rectangle than to an ellipse
+        at[number] = complex(way.real * wider, way.imag / wider)
+        inner += float(radius[number]) ** 2
     return at
 
 
-def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: Area) -> Points:
+def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str]) -> Points:
     """Return positions of one component's ``nodes`` around 0, with a root mean square distance from 0 of about 1.
 
     networkx's ForceAtlas2 computes the positions. It starts from hashes of ``keys``, so that the same addresses get
-    similar positions. The result is stretched to the proportions of the frame.
+    similar positions.
     """
     start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
     steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes
     positions = nx.forceatlas2_layout(graph.subgraph(start), pos=start, max_iter=steps)
-    at = np.array([complex(*positions[int(node)]) for node in nodes])
-    at -= at.mean()
-    wider = math.sqrt(frame.width / frame.height)
-    at = at.real * math.sqrt(wider) + 1j * at.imag / math.sqrt(wider)
+    at: Points = np.array([complex(*positions[int(node)]) for node in nodes])
+    at = at - at.mean()
     shape: Points = at / max(math.sqrt(float(np.mean(np.abs(at) ** 2))), 1e-9)
     return shape
 
@@ -154,6 +149,8 @@ def _fitted(at: Points, layout: Layout, frame: Area) -> Layout:
     largest = _LARGEST * min(frame.width, frame.height) / (shrunk * float(radius.max()))
     grown = min(fitting, max(1.0, largest), _MOST_GROWTH)
     at = (at - complex(left + right, top + bottom) / 2) * grown
+    wider, higher = frame.width / (right - left) / grown, frame.height / (bottom - top) / grown
+    at = at.real * min(_MOST_STRETCH, wider) + 1j * at.imag * min(_MOST_STRETCH, higher)
     at += complex(frame.left + frame.width / 2, frame.top + frame.height / 2)
     factor = shrunk * grown
     sizes = (layout.scale * factor, layout.smallest * factor, layout.gap * factor)

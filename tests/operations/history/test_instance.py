@@ -1,4 +1,4 @@
-"""Dagster's home: the lines of ``dagster.yaml``, and the event log that the commands use."""
+"""Dagster's home: the lines of ``dagster.yaml``, and the history that the commands use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from dagster import AssetKey, AssetMaterialization, DagsterInstance
+from dagster import DagsterInstance
 
-from holderlake.operations.history.event_log import FastEventLogStorage
 from holderlake.operations.history.instance import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
-HOLDERS = AssetKey("holders")
-DAYS = {"2026-06-01", "2026-06-02", "2026-06-03"}
 
 
 @pytest.fixture(autouse=True)
@@ -41,22 +38,21 @@ def test_settings_of_dagster_that_a_user_changed_stay(tmp_path: Path) -> None:
 def test_a_storage_that_the_user_chose_is_used(tmp_path: Path) -> None:
     chosen = f"storage:\n  sqlite:\n    base_dir: {tmp_path / 'elsewhere'}\n"
     (tmp_path / "dagster.yaml").write_text(chosen)
-    with dagster_instance(tmp_path) as instance:
-        assert not isinstance(instance.event_log_storage, FastEventLogStorage)
+    with dagster_instance(tmp_path):
+        pass
     assert (tmp_path / "elsewhere").is_dir()
     assert (tmp_path / "dagster.yaml").read_text() == chosen
 
 
 @pytest.mark.long
-def test_definitions_load_without_key_store_and_private_modules(tmp_path: Path) -> None:
+def test_definitions_load_without_key_and_store(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from holderlake.pipelines.definitions import build_defs
 build_defs().get_repository_def()
 usage = resource.getrusage(resource.RUSAGE_SELF)
 assert usage.ru_utime + usage.ru_stime < 5, usage
-private = ("holderlake.engine.", "holderlake.operations.history.event_log")
-assert not [name for name in sys.modules if name.startswith(private)]
+assert not [name for name in sys.modules if name.startswith("holderlake.engine.")]
 """
     settings = {"HOLDERLAKE_API_KEY_FILE": str(tmp_path / "missing"), "HOLDERLAKE_PROVIDER__URL": "http://127.0.0.1:1"}
     ended = subprocess.run(
@@ -71,25 +67,7 @@ assert not [name for name in sys.modules if name.startswith(private)]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_process_reads_materialisations_that_wait_to_be_stored(tmp_path: Path) -> None:
-    with dagster_instance(tmp_path) as instance:
-        _report_days(instance)
-        assert instance.get_materialized_partitions(HOLDERS) == DAYS
-
-
-def test_materialisations_that_wait_are_stored_when_the_history_closes(tmp_path: Path) -> None:
-    with dagster_instance(tmp_path) as instance:
-        _report_days(instance)
-    with DagsterInstance.local_temp(str(tmp_path)) as standard:
-        assert standard.get_materialized_partitions(HOLDERS) == DAYS
-
-
-def _report_days(instance: DagsterInstance) -> None:
-    for day in sorted(DAYS):
-        instance.report_runless_asset_event(AssetMaterialization(HOLDERS, partition=day))
-
-
-def test_only_the_fast_event_log_uses_private_modules_of_dagster() -> None:
+def test_no_module_uses_private_modules_of_dagster() -> None:
     folders = ("holderlake", "assets", "resources", "pipelines")
     found = {
         path.relative_to(ROOT).as_posix()
@@ -97,7 +75,7 @@ def test_only_the_fast_event_log_uses_private_modules_of_dagster() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "from dagster._" in path.read_text() or "import dagster._" in path.read_text()
     }
-    assert found == {"holderlake/operations/history/event_log.py"}
+    assert found == set()
 
 
 def test_an_existing_dagster_home_is_used_with_its_own_settings(
