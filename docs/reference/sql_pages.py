@@ -199,6 +199,7 @@ SUBJECTS: Final = (
             "holders_by_period",
             "supply_by_period",
             "balance_periods",
+            "basis_of",
             "periods",
             "concentration_of",
         ),

@@ -177,12 +177,20 @@ def watched_tokens(chains: Sequence[str], tokens: Sequence[str]) -> dict[str, li
 
 def token_address(chain: str, token: str) -> str:
     """Return the stored spelling of a token's address, or the address of the token with this symbol. Raises as
-    ``tokens_of``."""
+    ``tokens_of``.
+
+    Before the first load, a symbol of the user's own store makes one.
+    """
     from holderlake.core.contract.chains.addresses import typed_token
+    from holderlake.engine.settings import store_folder
 
     chain_id = chain_typed(chain)
-    warehouse = reading().warehouse
-    if not _SYMBOL.fullmatch(token) or token.lower() == NATIVE or warehouse.version is None:
+    workspace = reading()
+    warehouse = workspace.warehouse
+    is_symbol = _SYMBOL.fullmatch(token) and token.lower() != NATIVE
+    if is_symbol and warehouse.version is None and store_folder(workspace.settings).exists():
+        warehouse.load(workspace.lake)
+    if not is_symbol or warehouse.version is None:
         return typed_token(chain_id, token)
     addresses = warehouse.query(_WITH_SYMBOL, [chain_id, token])["token_address"].to_pylist()
     if len(addresses) == 1:

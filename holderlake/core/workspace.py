@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pydantic import SecretStr
 
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings, SettingsError
 
 if TYPE_CHECKING:

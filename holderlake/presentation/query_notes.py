@@ -38,8 +38,11 @@ _DATES: Final = {"day", "period", "cohort", "date"}
 _SYMBOL: Final = re.compile(r"\bsymbol\s*(?:=|IN\s*\()\s*((?:'[^']*'\s*,?\s*)+)", re.IGNORECASE)
 _ONE_TOKEN: Final = re.compile(r"\b(?:chain|token_address)\s*(?:=|IN\b)|GROUP BY[^)]*\bchain\b", re.IGNORECASE)
 _OF_STORE: Final = re.compile(
-    rf"\b(balances_at|item_owner_at|holders_by_owner)\s*\(\s*'([^']+)'.*?,\s*{_TIME}\)", re.IGNORECASE
+    r"\b(balances_at|item_owner_at|holders_by_owner|concentration_by_owner|(?:\w+_by_(?:period|day))|supply_age|retention|"
+    r"net_flows)\s*\(\s*'([^']+)'([^()]*)",
+    re.IGNORECASE,
 )
+"""A call of a macro about all holders: its name, the token, and the other arguments."""
 _ALL_HOLDERS: Final = {
     "holding_periods": "holding_times(token)",
     "holder_overlap": "balances_at(token, t) of both tokens",
@@ -75,8 +78,8 @@ HAVING count(*) FILTER (symbol = {symbol}) = 0 AND count(*) > 0
 """
 _END_NOTE: Final = """
 SELECT
-    {call} || ' has the balances of ' || strftime(last_transfer, '%Y-%m-%d %H:%M')
-    || ' UTC, the last stored transfer on ' || chain || ': later ones are not in the store' AS note
+    {call} || ' knows no transfer after ' || strftime(last_transfer, '%Y-%m-%d %H:%M')
+    || ' UTC, the last one of your store on ' || chain AS note
 FROM stored_tokens
 WHERE token_address = token_of({token}) AND instant({time}) > last_transfer + as_of_warning()
 """
@@ -137,9 +140,10 @@ def data_notes(sql: str) -> str | None:
             symbol = quoted(literal.replace("''", "'"))
             is_open = not _ONE_TOKEN.search(sql)
             notes.append(_SYMBOL_NOTE.format(symbol=symbol, literal=quoted(symbol), is_open=is_open))
-    for macro, token, time in _OF_STORE.findall(sql):
-        call = quoted(f"{macro}('{token}', '{time}')")
-        notes.append(_END_NOTE.format(call=call, token=quoted(token), time=quoted(time)))
+    for macro, token, others in _OF_STORE.findall(sql):
+        if times := [text for text in _LITERAL.findall(others) if _A_TIME.match(text)]:
+            call = quoted(f"{macro} of {token} as of {times[-1]}")
+            notes.append(_END_NOTE.format(call=call, token=quoted(token), time=quoted(times[-1])))
     for name in dict.fromkeys(map(str.lower, _OF_LISTS.findall(sql))):
         instead = quoted(_ALL_HOLDERS[name])
         notes.append(_LISTS_NOTE.format(name=quoted(name), instead=instead, tokens=_tokens(sql)))

@@ -176,6 +176,14 @@ def test_an_import_of_nothing_but_bad_files_fails(run: Run) -> None:
     assert "no file matches this pattern" in run("import", "files", "no-*.csv").stderr
 
 
+def test_a_symbol_of_the_list_names_its_token_before_the_first_load(run: Run) -> None:
+    tokens = [{"chainId": 1, "address": TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
+    Path("list.json").write_bytes(as_json({"tokens": tokens}))
+    Path("some.csv").write_bytes(as_csv(ETL))
+    run("import", "files", "list.json", "some.csv", "--chain", "eth")
+    assert f"0 opening balances of {TOKEN} on eth" in run("delete", "balances", "eth", "tea").stdout
+
+
 def test_blocks_and_a_map_go_together(run: Run) -> None:
     rows = [{("height" if name == "block_number" else name): value for name, value in row.items()} for row in TIMELESS]
     Path("rows.csv").write_bytes(as_csv(rows))

@@ -11,14 +11,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from itertools import combinations, pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow.parquet as pq
+
+from holderlake.core.contract.chains import ZERO_ADDRESS
 
 Row = dict[str, Any]
 Token = tuple[str, str]
@@ -134,13 +137,41 @@ class Files:
         return pq.read_table(folder / "labels.parquet").to_pylist()
 
 
+def _held(files: Files, symbol: str, before: str) -> dict[str, float]:
+    """Return the share of each holder of a token before an instant."""
+    moves = [row for row in files.transfers if row["symbol"] == symbol and row["at"] < day(before)]
+    raw = Counter[str]()
+    for row in moves:
+        raw[row["from_address"]] -= int(row["value"])
+        raw[row["to_address"]] += int(row["value"])
+    supply = -raw.pop(ZERO_ADDRESS)
+    return {address: balance / supply for address, balance in raw.items() if balance > 0}
+
+
+def _stays_of(files: Files, symbol: str) -> list[tuple[datetime, datetime | None]]:
+    """Return the beginning and end of each time in which an address held a token; None for one that still lasts."""
+    moves: dict[datetime, list[Row]] = defaultdict(list)
+    for row in files.transfers:
+        if row["symbol"] == symbol and row["from_address"] != row["to_address"]:
+            moves[row["at"]].append(row)
+    raw, since, found = Counter[str](), dict[str, datetime](), list[tuple[datetime, datetime | None]]()
+    for at in sorted(moves):
+        for row in moves[at]:
+            raw[row["from_address"]] -= int(row["value"])
+            raw[row["to_address"]] += int(row["value"])
+        for address in {row[side] for row in moves[at] for side in ("from_address", "to_address")} - {ZERO_ADDRESS}:
+            if raw[address] > 0:
+                since.setdefault(address, at)
+            elif address in since:
+                found.append((since.pop(address), at))
+    return [*found, *((at, None) for at in since.values())]
+
+
 def _largest_holders(files: Files) -> list[Row]:
+    held = sorted(_held(files, "FERN", "2026-01-01").items(), key=lambda item: -item[1])[:3]
     return [
-        {"rank": holder["rank"], "address": address, "share": holder["share"]}
-        for token, symbol in files.symbols.items()
-        if symbol == "FERN"
-        for address, holder in sorted(files.list_at(token, day("2025-12-31")).items(), key=lambda item: item[1]["rank"])
-        if holder["rank"] <= 3
+        {"rank": rank, "address": address, "share": share, "basis": "all holders"}
+        for rank, (address, share) in enumerate(held, 1)
     ]
 
 
@@ -159,17 +190,13 @@ def _new_large_holders(files: Files) -> list[Row]:
 
 
 def _top_ten(files: Files) -> list[Row]:
-    return [
-        {
-            "symbol": symbol,
-            "timestamp": at,
-            "top_10_share": sum(holder["share"] for holder in holders.values() if holder["rank"] <= 10),
-        }
-        for token, symbol in sorted(files.symbols.items(), key=lambda item: item[1])
-        if symbol in {"FERN", "KELP", "OTTR"}
-        for at, holders in files.lists[token].items()
-        if at >= day("2025-11-01")
-    ]
+    days = ["2025-12-31", "2026-03-31", "2026-06-30", "2026-09-30", "2026-10-31"]
+    found = []
+    for symbol in ("FERN", "KELP"):
+        for last in map(date.fromisoformat, days):
+            shares = sorted(_held(files, symbol, f"{last + timedelta(1)}").values())
+            found.append({"symbol": symbol, "day": last, "number": len(shares), "top_10_share": sum(shares[-10:])})
+    return found
 
 
 def _exits(files: Files) -> list[Row]:
@@ -187,42 +214,23 @@ def _exits(files: Files) -> list[Row]:
 
 
 def _stayed(files: Files) -> list[Row]:
-    stayed: Counter[str] = Counter()
-    shares: dict[str, float] = defaultdict(float)
-    for token, lists in files.lists.items():
-        newest = lists[max(lists)]
-        for address in files.list_at(token, day("2025-11-01")).keys() & newest.keys():
-            stayed[files.symbols[token]] += 1
-            shares[files.symbols[token]] += newest[address]["share"]
-    most = sorted(stayed, key=lambda symbol: (-stayed[symbol], symbol))[:5]
-    return [{"symbol": symbol, "stayed": stayed[symbol], "share": shares[symbol]} for symbol in most]
+    found = []
+    for symbol in ("FERN", "TIDE"):
+        before, after = (_held(files, symbol, text) for text in ("2025-11-02", "2026-11-01"))
+        shares = [after[address] for address in before.keys() & after.keys()]
+        found.append({"symbol": symbol, "holders": len(before), "stayed": len(shares), "share": sum(shares)})
+    return found
 
 
 def _stays(files: Files) -> list[Row]:
-    days: dict[str, list[int]] = defaultdict(list)
-    present: Counter[str] = Counter()
-    for token, lists in files.lists.items():
-        since: dict[str, datetime] = dict.fromkeys(lists[min(lists)], datetime.min)  # there from the start: not counted
-        last = min(lists)
-        for at, holders in [*lists.items(), (datetime.max, {})]:
-            for address in since.keys() - holders.keys():
-                entered = since.pop(address)
-                if entered > datetime.min:
-                    days[files.symbols[token]].append((last.date() - entered.date()).days)
-                    present[files.symbols[token]] += at == datetime.max
-            for address in holders.keys() - since.keys():
-                since[address] = at
-            last = at
-    rows = [
-        {
-            "symbol": symbol,
-            "stays": len(each),
-            "average_days": float(round(sum(each) / len(each))),
-            "still_there": present[symbol],
-        }
-        for symbol, each in days.items()
-    ]
-    return sorted(rows, key=lambda row: (-row["average_days"], row["symbol"]))[:5]
+    found = []
+    for symbol in ("FERN", "TIDE"):
+        last = max(row["at"] for row in files.transfers if row["symbol"] == symbol)
+        stays = _stays_of(files, symbol)
+        days = [((end or last) - begun) / timedelta(1) for begun, end in stays]
+        still_there = sum(end is None for _, end in stays)
+        found.append({"symbol": symbol, "stays": len(stays), "median_days": median(days), "still_there": still_there})
+    return found
 
 
 def _falls(files: Files) -> list[Row]:

@@ -147,7 +147,7 @@ def _live_through(pipeline: Pipeline, evening: Evening, disk: Path, number: int,
     tick = day + TICK_AFTER
     evening.outage = OUTAGES.get(number)
     if number == FULL_DISK:
-        _resize(disk, 1 << 20)
+        _resize(disk, 8 << 20)
     if number in KILLS:
         record_tick(pipeline.workspace, tick - DAY, tick)
         command = [sys.executable, "-m", "holderlake.cli.main", "ingest", "--chain", CHAIN, "--at", day.isoformat()]

@@ -1,5 +1,6 @@
 -- The concentration of each token at each of its maps, and the change of its score since the previous map of its series
--- (map_series): figures of maps with other options are not comparable.
+-- (map_series): figures of maps with other options are not comparable. basis is that of holder_lists, for top_10_share and
+-- the map's figures. concentration_by_period has the figures of all holders of a token of your store.
 -- Example: SELECT timestamp, service_score, top_10_share FROM concentration_history ORDER BY token_address, timestamp;
 CREATE OR REPLACE VIEW concentration_history AS
 SELECT
@@ -16,6 +17,7 @@ SELECT
     listed.top_10_share,
     listed.holders_listed,
     listed.is_complete,
+    listed.basis,
     listed.holders_total,
     maps.top_10_adjusted,
     maps.bundles,

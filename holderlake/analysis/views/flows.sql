@@ -8,8 +8,8 @@ CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS T
 WITH token AS MATERIALIZED (
     SELECT
         CASE
-            WHEN since IS NULL OR until IS NULL OR end_of_period(since, until) IS NOT NULL
-            THEN token_of(of_token)
+            WHEN since IS NULL OR until IS NULL THEN token_of(of_token)
+            WHEN end_of_period(since, until) IS NOT NULL THEN token_of(of_token)
         END AS address
 ),
 groups AS MATERIALIZED (

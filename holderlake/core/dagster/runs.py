@@ -19,8 +19,8 @@ from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
 from holderlake.core.lake.lake import LakeError
-from holderlake.core.parts import Kind
 from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.registry import Kind
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError

@@ -26,7 +26,7 @@ from holderlake.core.decoding.answers import Decoded
 from holderlake.core.decoding.lenient import UNREADABLE_ROW
 from holderlake.core.ingest.decode_queue import PendingDecode
 from holderlake.core.ingest.lacking import lacking
-from holderlake.core.ingest.stream import IngestContext, Missing, Options, Partition, PartitionResult, Stream
+from holderlake.core.ingest.stream import IngestContext, MissingSubjects, Options, Partition, PartitionResult, Stream
 from holderlake.core.lake.lake import SUBJECT_COLUMNS, Manifest, PartitionUpdate
 from holderlake.core.provider import errors
 from holderlake.core.provider.client import Response
@@ -37,7 +37,7 @@ from holderlake.core.units import counted
 T = TypeVar("T")
 
 ANSWERS_AT_ONCE: Final = 512
-"""Most answers in memory: fetched or being fetched, for partitions that are not committed yet.
+"""Maximum answers in memory: fetched or being fetched, for partitions that are not committed yet.
 
 The rows of a partition with more answers are on disk until its commit. ``provider`` limits the open calls.
 """
@@ -271,7 +271,7 @@ def _add_rows(
 
 
 async def commit(
-    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
+    context: IngestContext, stream: Stream, partition: Partition, missing: MissingSubjects, batch: Batch
 ) -> PartitionResult:
     """Commit a batch to the lake, and return the state of the partition after the commit.
 
@@ -311,7 +311,12 @@ async def commit(
 
 
 def _write(
-    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
+    context: IngestContext,
+    stream: Stream,
+    partition: Partition,
+    missing: MissingSubjects,
+    rules: str | None,
+    batch: Batch,
 ) -> Manifest:
     """Record in the archive which answers the commit uses, then write the tables to the lake. Return the manifest."""
     at = utc_now() if context.replay is None else context.replay.at

@@ -156,7 +156,7 @@ class IngestContext:
         filler = self.workspace.filler
         return await self.provider.rules() if filler is None else rules_text(filler.rules)
 
-    def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
+    def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> MissingSubjects:
         """Return the subjects that a partition lacks, and the options for their requests.
 
         ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
@@ -173,11 +173,11 @@ class IngestContext:
             subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
         elif manifest and not refresh and not self.again:
             subjects = [subject for subject in subjects if subject not in manifest.answered]
-        return Missing(subjects, options if self.replay is None else self.replay.options)
+        return MissingSubjects(subjects, options if self.replay is None else self.replay.options)
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingSubjects:
     """Subjects that a partition lacks, and the request options for them."""
 
     subjects: list[str]

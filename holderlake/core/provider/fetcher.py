@@ -46,7 +46,7 @@ _UNREAD: Final = 32
 _RULES_SECONDS: Final = 10.0
 """Seconds to wait for the rules at most."""
 _RULES_CHARACTERS: Final = 100_000
-"""Most characters of rules that are kept, because each row of ``maps`` has a copy."""
+"""Maximum characters of rules that are kept, because each row of ``maps`` has a copy."""
 
 
 @dataclass

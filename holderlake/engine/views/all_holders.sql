@@ -1,12 +1,40 @@
+-- What the figures of a token (its address or symbol) are from, by chain: basis is 'all holders' where your store has its
+-- transfers, or else 'lists of at most 500', for example, where only lists of its largest holders were fetched.
+-- Example: SELECT chain, basis FROM basis_of((SELECT min(token_address) FROM stored_tokens));
+CREATE OR REPLACE MACRO basis_of(of_token) AS TABLE
+WITH token AS MATERIALIZED (
+    SELECT token_of(of_token) AS address
+)
+SELECT chain, token_address, 'all holders' AS basis
+FROM stored_tokens
+WHERE token_address = (SELECT address FROM token)
+UNION ALL
+SELECT listed.chain, listed.token_address, 'lists of at most ' || coalesce(max(holder_limit), 80)
+FROM (
+    SELECT chain, token_address, holder_limit FROM holders
+    UNION ALL
+    SELECT chain, token_address, holder_limit FROM maps
+) AS listed
+ANTI JOIN stored_tokens AS stored ON stored.chain = listed.chain AND stored.token_address = listed.token_address
+WHERE listed.token_address = (SELECT address FROM token)
+GROUP BY ALL;
+
 -- Each time between two transfers of an address in which it holds a token (its address or symbol) of your store, from
 -- your own transfers, opening balances and corrections as of the last load. Transfers of nothing and to itself do not
 -- count. since and until are unix seconds: since is the first second, until the first one that no longer counts,
--- 4611686018427387904 while it lasts. raw is the raw amount as a number for figures; raw_amount is exact. A token that is
--- not of your store is an error.
+-- 4611686018427387904 while it lasts. raw is the raw amount as a number for figures; raw_amount is exact. Of a token that
+-- your store lacks, the holders of each list count until the next list: raw is their share, raw_amount null. A token
+-- without transfers and lists is an error.
 -- Example: SELECT address, to_timestamp(since) AS since, raw_amount FROM balance_periods((SELECT min(token_address) FROM stored_tokens)) ORDER BY ALL LIMIT 3;
 CREATE OR REPLACE MACRO balance_periods(of_token) AS TABLE
 WITH token AS MATERIALIZED (
-    SELECT stored_token_of(of_token) AS address
+    SELECT
+        CASE
+            WHEN count(*) > 0 THEN any_value(token_address)
+            ELSE error('no holder of ' || trim(of_token) || ' is known: your store has no transfers of it, and no list was fetched')
+        END AS address,
+        list(chain) FILTER (basis <> 'all holders') AS listed_on
+    FROM basis_of(of_token)
 ),
 intervals AS NOT MATERIALIZED (
     FROM _internal.balance_files
@@ -60,7 +88,21 @@ WHERE NOT is_shared AND coalesce(balance > 0, NOT starts_with(wide_balance, '-')
 UNION ALL
 SELECT chain, token_address, address, since, until, CAST(balance AS DOUBLE), balance
 FROM summed
-WHERE balance <> '0' AND NOT starts_with(balance, '-');
+WHERE balance <> '0' AND NOT starts_with(balance, '-')
+UNION ALL
+SELECT
+    chain,
+    token_address,
+    address,
+    CAST(epoch(timestamp) AS BIGINT),
+    coalesce(CAST(epoch(next_timestamp) AS BIGINT), 4611686018427387904),
+    share,
+    NULL
+FROM listed_holders
+JOIN list_instants USING (chain, token_address, timestamp)
+WHERE token_address = (SELECT address FROM token WHERE listed_on IS NOT NULL)
+    AND list_contains((SELECT listed_on FROM token), chain)
+    AND share > 0;
 
 -- The periods (each: day, week, month, quarter or year) from that of first_day to that of last_day. period is the first
 -- day, day the last one (last_day at most). first_second and last_second are their unix seconds in the zone.
@@ -86,10 +128,10 @@ SELECT
     CAST(epoch(timezone(zone, least(start + step, ended + INTERVAL 1 DAY))) AS BIGINT) - 1 AS last_second
 FROM starts;
 
--- All holders of a token (its address or symbol) of your store at the end of each period (see periods), with the unix
--- second of the last transfer of each. is_special is true for exchanges, contracts and addresses without an
--- owner at that time (special_periods). raw as in balance_periods. After the last transfer (see stored_tokens) the amounts
--- stay unchanged. A token that is not of your store is an error.
+-- The holders of a token (its address or symbol) at the end of each period (see periods), as balance_periods knows them,
+-- with the unix second of the last transfer of each, or of the list that counts. is_special is true for exchanges,
+-- contracts and addresses without an owner at that time (special_periods). After the last transfer (see stored_tokens) or
+-- list the amounts stay unchanged.
 -- Example: SELECT day, count(*) AS holders FROM holders_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') GROUP BY day ORDER BY day;
 CREATE OR REPLACE MACRO holders_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 WITH ends AS MATERIALIZED (
@@ -124,17 +166,24 @@ LEFT JOIN special
     AND special.address = held.address
     AND ends.last_second BETWEEN special.valid_from AND special.valid_to;
 
--- The supply of a token (its address or symbol) of your store at the end of each period: minted less burnt, as a number.
+-- The supply of a token (its address or symbol) at the end of each period, as a number: minted less burnt in your store (no
+-- row while that is nothing), or 1 where lists are the basis (basis_of), because balance_periods then counts shares.
 -- Example: SELECT day, raw FROM supply_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO supply_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
-WITH token AS MATERIALIZED (
-    SELECT stored_token_of(of_token) AS address
+WITH known AS MATERIALIZED (
+    FROM basis_of(of_token)
 )
 SELECT ends.period, ends.day, chain, token_address, CAST(-sum(raw_balance(balance, wide_balance)) AS DOUBLE) AS raw
 FROM _internal.balance_files
 JOIN periods(each, first_day, last_day, zone := zone) AS ends ON since <= ends.last_second AND until > ends.last_second
-WHERE token_address = (SELECT address FROM token) AND address = '0x0000000000000000000000000000000000000000'
-GROUP BY ALL;
+WHERE token_address = (SELECT any_value(token_address) FROM known)
+    AND address = '0x0000000000000000000000000000000000000000'
+GROUP BY ALL
+UNION ALL
+SELECT period, day, chain, token_address, 1
+FROM known
+CROSS JOIN periods(each, first_day, last_day, zone := zone)
+WHERE basis <> 'all holders';
 
 -- The figures of concentration of holders: an aggregate over the size of each, its rank (1 is the largest), the sum of the
 -- sizes up to its own from the smallest, and their total. A null size does not count. gini_index is the Gini coefficient,
@@ -150,11 +199,12 @@ CREATE OR REPLACE MACRO concentration_of(size, rank, so_far, total) AS struct_pa
     nakamoto_coefficient := count(CASE WHEN total - so_far < total / 2 THEN size END)
 );
 
--- How concentrated a token (its address or symbol) of your store is at the end of each period (see periods), from all of
--- its holders. holders says who counts: 'all holders', or 'wallets', without exchanges, contracts and addresses without an
--- owner (special_periods). top_1_share to top_100_share are parts of the supply; the other figures are parts of what these
--- holders have together: gini_index, herfindahl_hirschman_index (the sum of the squared parts), nakamoto_coefficient
--- (fewest with half of it). A period without holders has no row. A token that is not of your store is an error.
+-- How concentrated a token (its address or symbol) is at the end of each period (see periods). basis says whether all of
+-- its holders count, or only lists of the largest (basis_of). holders says who of them: 'all holders', or 'wallets',
+-- without exchanges, contracts and addresses without an owner (special_periods). top_1_share to top_100_share are parts of
+-- the supply, null if the lists are shorter; the other figures are parts of what these holders have together: gini_index,
+-- herfindahl_hirschman_index (the sum of the squared parts), nakamoto_coefficient (fewest with half of it). A period
+-- without holders has no row.
 -- Example: SELECT day, holders, number, round(top_10_share, 3) AS top_10_share FROM concentration_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO concentration_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 -- Amounts of one size (an eighth of a power of two) are one sorted list: windows over all holders would take three times
@@ -257,23 +307,26 @@ SELECT
     ends.period,
     ends.day,
     figures.chain,
-    stored_token_of(of_token) AS token_address,
+    known.token_address,
     figures.holders,
     figures.number,
     top_1 / supply.raw AS top_1_share,
-    top_10 / supply.raw AS top_10_share,
-    top_100 / supply.raw AS top_100_share,
+    CASE WHEN basis = 'all holders' OR number >= 10 THEN top_10 / supply.raw END AS top_10_share,
+    CASE WHEN basis = 'all holders' OR number >= 100 THEN top_100 / supply.raw END AS top_100_share,
     gini_index,
     herfindahl_hirschman_index,
-    CAST(half AS BIGINT) AS nakamoto_coefficient
+    CAST(half AS BIGINT) AS nakamoto_coefficient,
+    basis
 FROM figures
 JOIN largest USING (last_second, chain, holders)
 JOIN periods(each, first_day, last_day, zone := zone) AS ends USING (last_second)
+JOIN basis_of(of_token) AS known ON known.chain = figures.chain
 LEFT JOIN (FROM supply_by_period(of_token, each, first_day, last_day, zone := zone) WHERE raw > 0) AS supply
     ON supply.period = ends.period AND supply.chain = figures.chain;
 
 -- How long the supply of a token (its address or symbol) of your store has not moved, at the end of each period (see
--- periods): number and share have the holders without a transfer for at_least_days days, and their part of the supply.
+-- periods): number and share have the holders without a transfer for at_least_days days, and their part of the supply. A
+-- token that is not of your store is an error, because lists do not show transfers.
 -- Every transfer counts, also a small one that they receive unasked. holders as in concentration_by_period. days has the
 -- ages to count.
 -- Example: SELECT day, at_least_days, number, round(share, 3) AS share FROM supply_age((SELECT min(token_address) FROM stored_tokens), 'month', '2026-05-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
@@ -283,6 +336,7 @@ WITH by_age AS MATERIALIZED (
         period, day, chain, token_address, is_special, (last_second - since) // 86400 AS age,
         count(*) AS number, sum(raw) AS raw
     FROM holders_by_period(of_token, each, first_day, last_day, zone := zone)
+    WHERE token_address = stored_token_of(of_token)
     GROUP BY ALL
 ),
 counted AS (
@@ -305,10 +359,11 @@ LEFT JOIN (FROM supply_by_period(of_token, each, first_day, last_day, zone := zo
     ON supply.period = counted.period AND supply.chain = counted.chain
 GROUP BY counted.period, counted.day, counted.chain, counted.token_address, holders, at_least_days;
 
--- How many holders of a token (its address or symbol) of your store stay: cohort is the period (see periods) in which an
--- address first held it, number its addresses, and remaining those that hold at the end of a later period, or of the same
--- one. Who left and came back is among them. A cohort without addresses has no row. holders is 'all holders', or 'wallets', without those that are special on
--- last_day (special_addresses_as_of).
+-- How many holders of a token (its address or symbol) stay: cohort is the period (see periods) in which an address first
+-- held it, number its addresses, and remaining those that hold at the end of a later period, or of the same one. Who left
+-- and came back is among them. A cohort without addresses has no row. holders is 'all holders', or 'wallets', without
+-- those that are special on last_day (special_addresses_as_of). basis says whether all holders of your store count, or only
+-- lists of the largest (basis_of).
 -- Example: SELECT cohort, day, number, remaining FROM retention((SELECT min(token_address) FROM stored_tokens), 'month', '2026-04-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
 CREATE OR REPLACE MACRO retention(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 WITH ends AS MATERIALIZED (
@@ -355,16 +410,19 @@ SELECT
     day,
     CAST(sum(number) AS BIGINT) AS number,
     CAST(sum(remaining) AS BIGINT) AS remaining,
-    sum(remaining) / sum(number) AS retention
+    sum(remaining) / sum(number) AS retention,
+    basis
 FROM (
     SELECT 'all holders' AS holders, * FROM counted
     UNION ALL
     SELECT 'wallets', * FROM counted WHERE NOT is_special
 )
+JOIN basis_of(of_token) USING (chain, token_address)
 GROUP BY ALL;
 
--- Each time in which an address held a token (its address or symbol) of your store without a gap, in any amount. held_until
--- is the second in which it had nothing left, null if it still holds; days then counts to the token's last stored transfer.
+-- Each time in which an address held a token (its address or symbol) without a gap, in any amount. held_until is the second
+-- in which it had nothing left, null if it still holds; days then counts to the token's last stored transfer. basis says
+-- whether all holders of your store count, or only lists of the largest (basis_of): then the times are those of lists.
 -- Leave out exchanges and contracts with ANTI JOIN special_addresses USING (chain, address).
 -- Example: SELECT median(days) AS days FROM holding_times((SELECT min(token_address) FROM stored_tokens));
 CREATE OR REPLACE MACRO holding_times(of_token) AS TABLE
@@ -379,7 +437,11 @@ numbered AS (
     FROM marked
 ),
 held AS (
-    SELECT chain, token_address, address, place, min(since) AS since, nullif(max(until), 4611686018427387904) AS until
+    SELECT
+        chain, token_address, address, place,
+        min(since) AS since,
+        nullif(max(until), 4611686018427387904) AS until,
+        max(since) AS last_since
     FROM numbered
     GROUP BY ALL
 )
@@ -390,9 +452,11 @@ SELECT
     place,
     make_timestamp(since * 1000000) AS held_from,
     make_timestamp(until * 1000000) AS held_until,
-    greatest(coalesce(until, CAST(epoch(last_transfer) AS BIGINT)) - since, 0) / 86400 AS days
+    greatest(coalesce(until, CAST(epoch(last_transfer) AS BIGINT), last_since) - since, 0) / 86400 AS days,
+    basis
 FROM held
-JOIN stored_tokens AS stored ON stored.chain = held.chain AND stored.token_address = held.token_address;
+JOIN basis_of(of_token) AS known ON known.chain = held.chain
+LEFT JOIN stored_tokens AS stored ON stored.chain = held.chain AND stored.token_address = held.token_address;
 
 -- What each address received, sent and kept of a token (its address or symbol) of your store in a period: the sums of its
 -- transfers from first_day to last_day, both included, or between two instants. Addresses below zero are there too, in

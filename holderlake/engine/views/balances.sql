@@ -1,7 +1,9 @@
--- All holders of a token (its address or symbol) of your store at the end of the second t, on every chain that has it,
--- from your own transfers, opening balances and corrections as of the last load. No list is needed, and nothing is
--- left out but addresses below zero, whose transfers are incomplete: any other address without a row holds nothing. share is the part of minted less burnt tokens. After the last
--- transfer (see stored_tokens) the balances stay unchanged. A token that is not of your store has no rows.
+-- The holders of a token (its address or symbol) at the end of the second t, on every chain that has it. basis is 'all
+-- holders' where your store has its transfers, from these, opening balances and corrections as of the last load: nothing
+-- is left out but addresses below zero, whose transfers are incomplete, so that any other address without a row holds
+-- nothing. After the last transfer (see stored_tokens) the balances stay unchanged. Where your store lacks the token, basis
+-- is 'list of at most 500', for example: the newest list at or before t, without raw_amount. share is the part of minted
+-- less burnt tokens.
 -- Example: SELECT address, amount, share FROM balances_at((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY share DESC, address LIMIT 3;
 CREATE OR REPLACE MACRO balances_at(of_token, t) AS TABLE
 WITH token AS MATERIALIZED (
@@ -82,10 +84,21 @@ SELECT
         THEN as_exact(exact_units(coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)), decimals))
     END AS amount_exact,
     coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)) AS raw_amount,
-    share
+    share,
+    'all holders' AS basis
 FROM shares
 WHERE address <> '0x0000000000000000000000000000000000000000'
-    AND CASE WHEN wide IS NULL THEN narrow > 0 ELSE wide > 0::BIGNUM END;
+    AND CASE WHEN wide IS NULL THEN narrow > 0 ELSE wide > 0::BIGNUM END
+UNION ALL
+SELECT
+    chain, token_address, address, amount, amount_exact, NULL, share,
+    'list of at most ' || coalesce(holder_limit, 80)
+FROM listed_holders
+JOIN list_instants USING (chain, token_address, timestamp)
+ANTI JOIN stored_tokens USING (chain, token_address)
+WHERE token_address = (SELECT address FROM token)
+    AND timestamp <= instant(t)
+    AND coalesce(next_timestamp > instant(t), true);
 
 -- Every change of an address's balance of a token (its address or symbol) of your store, with the balance after it: one
 -- row for each second with a change, from your own transfers, opening balances and corrections as of the last load. A token

@@ -84,7 +84,7 @@ GROUP BY ALL;
 
 -- All holders of a token (its address or symbol) of your store at the end of the second t, with the wallets of one
 -- entity as one row, the largest owner first; from complete balances (balances_at), so no list is needed. kind is that
--- of special_addresses_as_of, null for wallets. searched as in owners_as_of.
+-- of special_addresses_as_of, null for wallets. searched as in owners_as_of. A token that is not of your store is an error.
 -- Example: SELECT owner, wallets, share FROM holders_by_owner((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY rank LIMIT 3;
 CREATE OR REPLACE MACRO holders_by_owner(of_token, t) AS TABLE
 WITH owners AS (
@@ -99,6 +99,7 @@ WITH owners AS (
     FROM balances_at(of_token, t) AS held
     LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
     LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = held.chain AND special.address = held.address
+    WHERE held.token_address = stored_token_of(of_token)
     GROUP BY ALL
 )
 SELECT
@@ -137,6 +138,7 @@ WITH held AS (
     FROM balances_at(of_token, t) AS held
     LEFT JOIN entities_as_of(t) AS entities ON entities.address = held.address
     LEFT JOIN special_addresses_as_of(t) AS special ON special.chain = held.chain AND special.address = held.address
+    WHERE held.token_address = stored_token_of(of_token)
 ),
 sizes AS (
     SELECT chain, 'wallets' AS holders, size, share FROM held WHERE NOT is_special

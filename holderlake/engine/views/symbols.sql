@@ -24,13 +24,14 @@ FROM (
 GROUP BY chain, token_address;
 
 -- The address of a token, from its symbol in any case, or from its address. A symbol that several tokens have is an
--- error: then give the address. A symbol or address that no token has is an error too, which names similar ones. Macros
--- with a token accept both.
+-- error: then give the address. A symbol or address that no token has is an error too, which names similar ones, and so
+-- is a NULL. Macros with a token accept both.
 -- Example: SELECT token_of(min(token_address)) AS of_address FROM tokens;
 CREATE OR REPLACE MACRO token_of(given) AS (
     SELECT
         CASE
-            WHEN given IS NULL THEN NULL
+            WHEN given IS NULL
+            THEN error('the token is NULL: give its symbol or address. A subquery that finds no row gives NULL')
             WHEN count(DISTINCT token_address) FILTER (distance = 0) > 1
             THEN error(
                 'several tokens have the symbol ' || any_value(name) FILTER (distance = 0) || ': give the address of one: '
@@ -68,7 +69,7 @@ CREATE OR REPLACE MACRO token_of(given) AS (
 CREATE OR REPLACE MACRO stored_token_of(given) AS (
     SELECT
         CASE
-            WHEN address IS NULL OR address IN (SELECT token_address FROM stored_tokens) THEN address
+            WHEN address IN (SELECT token_address FROM stored_tokens) THEN address
             ELSE error('your store has no transfers of ' || trim(given) || '. The view stored_tokens lists its tokens')
         END
     FROM (SELECT token_of(given) AS address)

@@ -27,13 +27,19 @@ WHERE symbol ILIKE {part} OR name ILIKE {part} OR token_address ILIKE {part}
 GROUP BY ALL ORDER BY maps DESC, chain, token_address"""
 
 
+def is_stored(token: str, chain: str | None) -> str:
+    """Return SQL with a row if the own store has all holders of a token: then questions about it read no lists."""
+    return f"SELECT chain FROM stored_tokens WHERE {token_condition(token, chain)}"
+
+
 def holders_as_of(token: str, at: str, chain: str | None, top: int) -> str:
-    """Return SQL for the largest holders of a token as of an instant."""
+    """Return SQL for the largest holders of a token in the list as of an instant."""
     return f"""
 SELECT chain, timestamp, rank, address, label, amount, amount_exact, share, is_cex, is_dex, is_contract, fetched_at,
-    requested, days_earlier, is_outdated
-FROM holders_as_of({quoted(at)})
+    as_of_distance({quoted(at)}, timestamp) AS days_earlier, 'list of at most ' || coalesce(holder_limit, 80) AS basis
+FROM listed_holders JOIN list_instants USING (chain, token_address, timestamp)
 WHERE {token_condition(token, chain)} AND rank <= {top}
+    AND timestamp <= instant({quoted(at)}) AND coalesce(next_timestamp > instant({quoted(at)}), true)
 ORDER BY chain, rank"""
 
 
@@ -41,16 +47,17 @@ def all_holders_as_of(token: str, at: str, chain: str | None, top: int) -> str:
     """Return SQL for the largest of all holders of a token of the own store, at the end of an instant."""
     return f"""
 SELECT held.chain, row_number() OVER (PARTITION BY held.chain ORDER BY share DESC, held.address) AS rank, held.address,
-    special.kind, label, amount, amount_exact, raw_amount, share, count(*) OVER (PARTITION BY held.chain) AS holders
+    special.kind, label, amount, amount_exact, raw_amount, share, basis,
+    count(*) OVER (PARTITION BY held.chain) AS holders
 FROM balances_at({quoted(token)}, {quoted(at)}) AS held
 LEFT JOIN special_addresses_as_of({quoted(at)}) AS special USING (chain, address)
-WHERE stored_token_of({quoted(token)}) IS NOT NULL{f" AND held.chain = {quoted(chain)}" if chain else ""}
+WHERE {f"held.chain = {quoted(chain)}" if chain else "true"}
 QUALIFY rank <= {top}
 ORDER BY chain, rank"""
 
 
 def concentration_by_period(token: str, each: str, first_day: str, last_day: str, chain: str | None) -> str:
-    """Return SQL for the concentration of all holders of a token of the own store, by day, week or month."""
+    """Return SQL for the concentration of a token's holders by day, week or month."""
     return f"""
 SELECT *
 FROM concentration_by_period({", ".join(map(quoted, (token, each, first_day, last_day)))})
@@ -58,8 +65,26 @@ WHERE {f"chain = {quoted(chain)}" if chain else "true"}
 ORDER BY chain, day, holders"""
 
 
+def all_changes_between(token: str, start: str, end: str, chain: str | None) -> str:
+    """Return SQL for all changes of balances of a token of the own store between two instants, largest first."""
+    return f"""
+SELECT chain, address, CASE
+        WHEN before.address IS NULL THEN 'entered'
+        WHEN after.address IS NULL THEN 'left'
+        WHEN before.raw_amount::BIGNUM < after.raw_amount::BIGNUM THEN 'grew'
+        ELSE 'shrank'
+    END AS change,
+    before.amount AS amount_before, before.amount_exact AS amount_before_exact, after.amount AS amount_after,
+    after.amount_exact AS amount_after_exact, before.share AS share_before, after.share AS share_after,
+    coalesce(before.basis, after.basis) AS basis
+FROM balances_at({quoted(token)}, {quoted(start)}) AS before
+FULL JOIN balances_at({quoted(token)}, {quoted(end)}) AS after USING (chain, token_address, address)
+WHERE before.raw_amount IS DISTINCT FROM after.raw_amount{f" AND chain = {quoted(chain)}" if chain else ""}
+ORDER BY abs(coalesce(share_after, 0) - coalesce(share_before, 0)) DESC, address"""
+
+
 def changes_between(token: str, start: str, end: str, chain: str | None) -> str:
-    """Return SQL for holders that entered, left, grew or shrank between two instants, largest change first."""
+    """Return SQL for holders that entered, left, grew or shrank between two lists, largest change first."""
     return f"""
 SELECT *
 FROM holder_changes({quoted(start)}, {quoted(end)})
@@ -126,13 +151,22 @@ ORDER BY timestamp, chain, token_address"""
 
 
 def owners_as_of(token: str, at: str, chain: str | None, top: int) -> str:
-    """Return SQL for the largest owners of a token: wallets that probably have one owner are one row."""
+    """Return SQL for the largest owners in the list of a token: wallets that probably have one owner are one row."""
     return f"""
 SELECT *
 FROM owners_as_of({quoted(at)})
 WHERE {token_condition(token, chain)}
 ORDER BY chain, share DESC, owner
 LIMIT {top}"""
+
+
+def all_owners_as_of(token: str, at: str, chain: str | None, top: int) -> str:
+    """Return SQL for the largest owners of a token of the own store."""
+    return f"""
+SELECT *
+FROM holders_by_owner({quoted(token)}, {quoted(at)})
+WHERE {f"chain = {quoted(chain)} AND " if chain else ""}rank <= {top}
+ORDER BY chain, rank"""
 
 
 def transfers_between(a: str, b: str) -> str:

@@ -41,7 +41,6 @@ from holderlake.presentation.mcp.answers import UNTRUSTED, Answer, answer_questi
 from holderlake.presentation.mcp.questions import token_condition
 from holderlake.presentation.mcp.sandbox import Bounds, Refused, Sandbox
 from holderlake.presentation.mcp.spending import FetchPlan, Spending
-from holderlake.presentation.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
 INSTRUCTIONS: Final = f"""
 Answers about who holds tokens, from a warehouse of past instants. Tools read only.
@@ -62,7 +61,7 @@ Token = Annotated[str, Field(description="Symbol or address of the token", min_l
 Instant = Annotated[str, Field(description="Instant in UTC, such as 2026-06-01", min_length=4, max_length=40)]
 Chain = Annotated[str | None, Field(description="Chain, if the token is on several", max_length=40)]
 Top = Annotated[int, Field(ge=1, le=1_000)]
-Rows = Annotated[int, Field(ge=1, le=1_000, description="Most rows of the answer")]
+Rows = Annotated[int, Field(ge=1, le=1_000, description="Maximum rows of the answer")]
 _PICTURE_WIDTH: Final = 900
 _HOST: Final = "127.0.0.1"
 _TOKEN_VARIABLE: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -122,6 +121,9 @@ def protected(app: ASGIApp, token: str) -> ASGIApp:
 def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
     """Add the tools that answer questions with rows."""
 
+    async def is_stored(token: str, chain: str | None) -> bool:
+        return bool((await _or_error(partial(sandbox.ask_once, questions.is_stored(token, chain)))).rows)
+
     async def ask(sql: str, rows: int | None = None, token: str | None = None, at: Sequence[str] = ()) -> Answer:
         return await _or_error(partial(answer_question, sandbox, sql, rows, token, at))
 
@@ -134,23 +136,23 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
         return await ask(questions.find_tokens(text))
 
     async def holders_as_of(token: Token, at: Instant, chain: Chain = None, top: Top = 20) -> Answer:
-        """The largest holders of a token as of an instant: the newest list at or before it."""
+        """The largest holders of a token: all count at the end of the instant, or the newest list (see basis)."""
+        if await is_stored(token, chain):
+            return await ask(questions.all_holders_as_of(token, at, chain, top), None, token)
         return await ask(questions.holders_as_of(token, at, chain, top), None, token, [at])
-
-    async def all_holders_as_of(token: Token, at: Instant, chain: Chain = None, top: Top = 20) -> Answer:
-        """The largest of all holders of a token, exactly at the end of an instant. It needs an own store."""
-        return await ask(questions.all_holders_as_of(token, at, chain, top), None, token)
 
     async def concentration_by_period(
         token: Token, each: Literal["day", "week", "month"], first_day: Instant, last_day: Instant, chain: Chain = None
     ) -> Answer:
-        """Shares of the largest, Gini index, Nakamoto coefficient of all holders by period. It needs an own store."""
+        """Shares of the largest, Gini index, Nakamoto coefficient by period, of all holders or of lists (see basis)."""
         return await ask(questions.concentration_by_period(token, each, first_day, last_day, chain), None, token)
 
     async def changes_between(
         token: Token, before: Instant, after: Instant, chain: Chain = None, rows: Rows = 50
     ) -> Answer:
         """Holders that entered, left, grew or shrank between two instants; the largest change of share first."""
+        if await is_stored(token, chain):
+            return await ask(questions.all_changes_between(token, before, after, chain), rows, token)
         return await ask(questions.changes_between(token, before, after, chain), rows, token, [before, after])
 
     async def clusters_as_of(token: Token, at: Instant, chain: Chain = None, rows: Rows = 200) -> Answer:
@@ -180,6 +182,8 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
 
     async def owners_as_of(token: Token, at: Instant, chain: Chain = None, top: Top = 20) -> Answer:
         """The largest owners of a token: wallets that probably have one owner are one row. It needs an own store."""
+        if await is_stored(token, chain):
+            return await ask(questions.all_owners_as_of(token, at, chain, top), None, token)
         return await ask(questions.owners_as_of(token, at, chain, top), None, token, [at])
 
     async def transfers_between(
@@ -198,7 +202,6 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
         query,
         find_tokens,
         holders_as_of,
-        all_holders_as_of,
         concentration_by_period,
         changes_between,
         clusters_as_of,
@@ -342,6 +345,12 @@ def map_picture(warehouse: Warehouse, token: str, at: str, chain: str | None) ->
 
     Raises ``Refused`` if there is no map, or if it is unclear which one.
     """
+    from holderlake.presentation.pictures.drawing.draw import (  # noqa: PLC0415 - a second that only pictures need
+        Theme,
+        TokenTitle,
+        draw_map,
+    )
+
     try:
         condition = token_condition(token, chain)
         sql = f"SELECT chain, token_address, timestamp FROM maps_as_of({quoted(at)}) WHERE {condition}"

@@ -97,8 +97,8 @@ def test_balances_at_any_second_equal_a_recount(home: Home, seed: int, decimals:
             assert {row[2]: int(row[5]) for row in answer} == holders_of(balances)
             assert len(answer) == len(holders_of(balances))
             supply = -balances[ZERO_ADDRESS]
-            for chain, token, _, amount, amount_exact, raw, share in answer:
-                assert (chain, token) == COIN
+            for chain, token, _, amount, amount_exact, raw, share, basis in answer:
+                assert (chain, token, basis) == (*COIN, "all holders")
                 assert (amount is None) != (amount_exact is None)
                 assert Fraction(amount_exact or amount) == Fraction(int(raw), 10**decimals)
                 assert share == (share_of(int(raw), supply) if supply > 0 else None)
@@ -277,6 +277,10 @@ def test_a_missing_time_items_of_a_coin_lists_and_the_end_are_named(home: Home) 
     home.query("FROM stored_tokens")
     with pytest.raises(duckdb.Error, match="the time is NULL: give a date"):
         home.query("SELECT count(*) FROM balances_at('coin', NULL)")
+    with pytest.raises(duckdb.Error, match="the token is NULL: give its symbol or address"):
+        home.query("SELECT count(*) FROM balances_at(NULL, '2026-01-01')")
+    with pytest.raises(duckdb.Error, match="a period from NULL to 2026-01-01 has no two ends"):
+        home.query("SELECT count(*) FROM net_flows('coin', NULL, '2026-01-01')")
     with pytest.raises(duckdb.Error, match="the token coin has no items: it is fungible, and balances_at has"):
         home.query("FROM item_owner_at('coin', 1, '2026-01-01')")
     lists = "SELECT days FROM holding_periods WHERE token_address = 'coin'"
@@ -284,7 +288,7 @@ def test_a_missing_time_items_of_a_coin_lists_and_the_end_are_named(home: Home) 
         "holding_periods reads lists of the largest holders. Your store has all holders of coin: holding_times(token) "
         "answers from them"
     ]
-    late = "FROM balances_at('coin', '2030-01-01')"
-    assert [note.partition(":")[0] for note in warehouse_notes(home.warehouse, late)] == [
-        "balances_at('coin', '2030-01-01') has the balances of 2023-11-14 00"
-    ]
+    for call in ("balances_at('coin', DATE '2030-01-01')", "holders_by_day('coin', '2020-01-01', '2030-01-01')"):
+        assert [note.partition(":")[0] for note in warehouse_notes(home.warehouse, f"FROM {call}")] == [
+            f"{call.partition('(')[0]} of coin as of 2030-01-01 knows no transfer after 2023-11-14 00"
+        ]

@@ -14,8 +14,8 @@ import pytest
 
 from holderlake.core.contract.tables import TABLES, amount_columns
 from holderlake.core.lake.lake import Lake
-from holderlake.core.warehouse.warehouse import Warehouse
-from tests.helpers.lakes import DAYS, failures, rows, write
+from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
+from tests.helpers.lakes import DAYS, failures, rows, write, write_holders
 
 TOKENS = [f"0x{number:02d}" for number in range(1, 21)]
 ADDRESSES = [f"0xa{number}" for number in range(14)]
@@ -182,3 +182,31 @@ def test_a_list_with_an_unreadable_row_is_not_complete(tmp_path: Path) -> None:
     warehouse.load(lake)
     found = warehouse.query("SELECT is_complete, holders_total, unlisted_at_most FROM holder_lists").to_pylist()
     assert found == [{"is_complete": False, "holders_total": None, "unlisted_at_most": None}] * 2
+
+
+def test_figures_of_a_token_without_transfers_are_from_its_lists(tmp_path: Path) -> None:
+    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
+    for day, addresses in ((0, ["0x1", "0x2", "0x3"]), (2, ["0x1", "0x3"]), (4, ["0x2"])):
+        write_holders(lake, "eth", DAYS[day], {"0xa": dict.fromkeys(addresses, 1)})
+    warehouse.load(lake)
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in warehouse.query(sql).to_pylist()]
+
+    held = "SELECT address, basis FROM balances_at('0xa', '2026-11-04') ORDER BY address"
+    assert ask(held) == [("0x1", "list of at most 80"), ("0x3", "list of at most 80")]
+    assert ask("SELECT address, days, held_until, basis FROM holding_times('0xa') ORDER BY address, held_from") == [
+        ("0x1", 4, DAYS[4], "lists of at most 80"),
+        ("0x2", 2, DAYS[2], "lists of at most 80"),
+        ("0x2", 0, None, "lists of at most 80"),
+        ("0x3", 4, DAYS[4], "lists of at most 80"),
+    ]
+    period = "'0xa', 'day', '2026-11-01', '2026-11-05'"
+    kept = f"SELECT number, remaining, basis FROM retention({period}) WHERE holders = 'wallets' ORDER BY period"
+    assert ask(kept) == [(3, remaining, "lists of at most 80") for remaining in (3, 3, 2, 2, 1)]
+    shares = f"SELECT number, top_1_share, top_10_share, basis FROM concentration_by_period({period})"
+    assert ask(f"{shares} WHERE holders = 'wallets' ORDER BY period") == [
+        (number, 0.1, None, "lists of at most 80") for number in (3, 3, 2, 2, 1)
+    ]
+    with pytest.raises(WarehouseError, match="your store has no transfers of 0xa"):
+        ask(f"FROM supply_age({period})")

@@ -120,7 +120,7 @@ BEHAVIOURS = (
     Behaviour("empty object", 2, _plain(answer({}))),
     Behaviour("empty body", 2, _plain(answer(b""))),
     Behaviour("204", 2, _plain(answer(b"", 204))),
-    Behaviour("rate limit as 200", 2, _plain(answer(NOTOK))),
+    Behaviour("rate limit as 200", "right", _plain(answer(NOTOK))),
     Behaviour("rate limit as 200 for ever", "red", _plain(answer(NOTOK)), times=FOREVER),
     Behaviour("wrapper", 2, _plain(answer({"data": [], "success": True}))),
     Behaviour("error in a 200", 2, _plain(answer({"error": "try again"}))),

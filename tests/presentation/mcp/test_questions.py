@@ -36,36 +36,48 @@ def test_a_token_is_found_by_a_part_of_its_name(assistant: Assistant) -> None:
     assert (found["token_address"], found["symbol"], found["maps"]) == (TIDE, "TIDE", 6)
 
 
-@pytest.mark.long
 def test_holders_are_those_of_the_newest_list_at_or_before_an_instant(assistant: Assistant) -> None:
-    *others, found = assistant.rows("holders_as_of", token="tide", at="2026-03-20", top=40)
-    assert [row["rank"] for row in others] == [*range(1, 36)]
-    assert (found["requested"], found["days_earlier"], found["is_outdated"]) == (
-        "2026-03-20T23:59:59.999999Z",
-        20,
-        True,
-    )
-    assert (found["timestamp"], found["address"], found["rank"]) == ("2026-03-01T00:00:00Z", MAGIC, 36)
-    assert (found["amount"], found["share"]) == ("4.000000000000000000", 0.004)
+    found, *_ = assistant.rows("holders_as_of", token=CROWD, at="2026-03-20")
+    assert (found["timestamp"], found["days_earlier"], found["rank"]) == ("2026-03-01T00:00:00Z", 20, 1)
+    assert found["basis"].startswith("list of at most ")
+
+
+def balances(assistant: Assistant, until: str) -> dict[str, int]:
+    """The balances of all holders of TIDE before a day, recounted from the transfers."""
+    sql = f"SELECT from_address, to_address, raw_amount FROM transfers WHERE token_address = '{TIDE}'"
+    found: Counter[str] = Counter()
+    for row in assistant.rows("query", sql=f"{sql} AND block_time < '{until}'"):
+        found[row["from_address"]] -= int(row["raw_amount"])
+        found[row["to_address"]] += int(row["raw_amount"])
+    return {address: raw for address, raw in found.items() if raw > 0 and address != ZERO_ADDRESS}
 
 
 def test_all_holders_of_a_stored_token_are_answered_exactly(assistant: Assistant) -> None:
-    transfers = assistant.rows(
-        "query", sql=f"SELECT from_address, to_address, raw_amount FROM transfers WHERE token_address = '{TIDE}'"
-    )
-    balances: Counter[str] = Counter()
-    for row in transfers:
-        balances[row["from_address"]] -= int(row["raw_amount"])
-        balances[row["to_address"]] += int(row["raw_amount"])
-    expected = {address: raw for address, raw in balances.items() if raw > 0 and address != ZERO_ADDRESS}
-    answer = assistant.ask("all_holders_as_of", token="tide", at="2026-12-01", top=1000)
-    place = {name: answer["columns"].index(name) for name in ("address", "raw_amount", "holders")}
-    assert {row[place["address"]]: int(row[place["raw_amount"]]) for row in answer["rows"]} == expected
-    assert {row[place["holders"]] for row in answer["rows"]} == {len(expected)}
+    expected = balances(assistant, "2026-12-02")
+    found = assistant.rows("holders_as_of", token="tide", at="2026-12-01", top=1000)
+    assert {row["address"]: int(row["raw_amount"]) for row in found} == expected
+    assert {(row["holders"], row["basis"]) for row in found} == {(len(expected), "all holders")}
     by_month = assistant.rows(
         "concentration_by_period", token="tide", each="month", first_day="2026-11-01", last_day="2026-11-30"
     )
     assert by_month[0]["number"] == len(expected)
+    owners = assistant.rows("owners_as_of", token="tide", at="2026-12-01", top=1000)
+    assert {row["owner"] for row in owners} == set(expected)
+
+
+def test_all_changes_of_a_stored_token_are_answered_exactly(assistant: Assistant) -> None:
+    first = assistant.rows(
+        "query", sql=f"SELECT min(block_time)::DATE::VARCHAR AS day FROM transfers WHERE token_address = '{TIDE}'"
+    )
+    day = first[0]["day"]
+    before, after = balances(assistant, f"{day} 24:00"), balances(assistant, "2026-12-02")
+    found = assistant.rows("changes_between", token="tide", before=day, after="2026-12-01", rows=1000)
+    kinds = {
+        address: "entered" if address not in before else "left" if address not in after
+        else "grew" if after[address] > before[address] else "shrank"
+        for address in before.keys() | after.keys() if before.get(address) != after.get(address)
+    }  # fmt: skip
+    assert {row["address"]: row["change"] for row in found} == kinds
 
 
 @pytest.mark.later(long=1)
@@ -149,9 +161,9 @@ def test_an_answer_has_its_sql_instants_coverage_and_problems(assistant: Assista
 
 
 def test_stale_data_is_named(assistant: Assistant) -> None:
-    warnings = assistant.ask("holders_as_of", token="TIDE", at="2026-11-24")["warnings"]
+    warnings = assistant.ask("clusters_as_of", token="TIDE", at="2026-11-24")["warnings"]
     assert any("2026-11-24" in one and "2026-06-01" in one for one in warnings)
-    warnings = assistant.ask("holders_as_of", token="TIDE", at="2026-06-01")["warnings"]
+    warnings = assistant.ask("clusters_as_of", token="TIDE", at="2026-06-01")["warnings"]
     assert not any("newest data" in one for one in warnings)
 
 

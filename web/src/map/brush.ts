@@ -29,7 +29,7 @@ export type Shape = { bubble: Bubble; x: number; y: number; radius: number; alph
 type Shapes = ReadonlyMap<string, Shape>;
 
 /** With more lines, only those of the selection have arrows. */
-const ARROWS_UP_TO = 700;
+export const ARROWS_UP_TO = 700;
 /** Lines of a map that is narrower, in pixels, are thinner. */
 const NARROW = 500;
 const thin = (pixels: number) => (pixels < NARROW ? 0.6 : 1);

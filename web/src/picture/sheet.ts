@@ -3,7 +3,7 @@ import { colours, isDark, mixed, textOn } from "../colours";
 import { FIGURES, HEADLINE } from "../columns";
 import type { History, Instant } from "../data";
 import { brief, count, counted, cut, date, figure as figureText, kindsOf, name, partOf, share } from "../format";
-import { arrowOf, type Look } from "../map/brush";
+import { ARROWS_UP_TO, arrowOf, type Look } from "../map/brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
 import { bounds, isExcluded, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
@@ -154,9 +154,6 @@ function scaleOf(scene: Scene): number {
   const [left, top, right, bottom] = bounds(scene.bubbles);
   return Math.min(6, 0.94 * Math.min(PANEL[2] / (right - left), PANEL[3] / (bottom - top)));
 }
-
-/** With more lines, only highlighted ones have arrows. */
-const ARROWS_UP_TO = 700;
 
 export function drawMap(pen: Pen, scene: Scene, look: Look): void {
   const [left, top, right, bottom] = bounds(scene.bubbles);

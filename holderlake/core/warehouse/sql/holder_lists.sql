@@ -40,7 +40,8 @@ WHERE nodes.kind = 'top_holder' AND listed.subject IS NULL;
 -- Each token's lists of holders: how many the token has, and how far the list goes. A list has at most holder_limit
 -- holders, those with the most. is_complete is true if it has all of them: fewer than the limit, and no row that could
 -- not be read. Then holders_total is known. Of a full list you know that no other address has more than
--- unlisted_at_most: an address that it lacks may still hold. A limit that was not recorded counts as the smallest, 80.
+-- unlisted_at_most: an address that it lacks may still hold. basis says this in words: 'all holders' if the list is
+-- complete, or else 'list of at most 500', for example. A limit that was not recorded counts as the smallest, 80.
 -- balances_at has all holders of a token of your store, and holder_counts their number.
 -- Example: SELECT timestamp, holders_listed, holder_limit, is_complete, holders_total FROM holder_lists ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW holder_lists AS
@@ -91,6 +92,7 @@ SELECT
     * EXCLUDE (has_end, least_amount, least_amount_exact) REPLACE (
         CASE WHEN is_complete OR (has_end AND holders_listed >= 10) THEN top_10_share END AS top_10_share
     ),
+    CASE WHEN is_complete THEN 'all holders' ELSE 'list of at most ' || coalesce(holder_limit, 80) END AS basis,
     CASE WHEN is_complete THEN holders_listed END AS holders_total,
     CASE WHEN NOT is_complete THEN coalesce(holders_listed, 0) END AS depth,
     CASE WHEN is_complete THEN 0 WHEN has_end THEN least_amount END AS unlisted_at_most,

@@ -38,10 +38,12 @@ CASE
     ELSE instant(t)
 END;
 
--- The instant t2 as the end of a period that begins at t1; t2 before t1 is an error.
+-- The instant t2 as the end of a period that begins at t1; t2 before t1 is an error, and so is a NULL.
 -- Example: SELECT end_of_period('2026-06-01', '2026-06-30') AS end;
 CREATE OR REPLACE MACRO end_of_period(t1, t2) AS
 CASE
+    WHEN t1 IS NULL OR t2 IS NULL
+    THEN error('a period from ' || coalesce(CAST(t1 AS VARCHAR), 'NULL') || ' to ' || coalesce(CAST(t2 AS VARCHAR), 'NULL') || ' has no two ends: give a date, a date-time or unix seconds for each')
     WHEN instant(t2) < instant(t1)
     THEN error('the period ends at ' || CAST(t2 AS VARCHAR) || ', before it begins at ' || CAST(t1 AS VARCHAR) || ': swap them')
     ELSE instant(t2)
