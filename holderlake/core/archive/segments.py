@@ -314,7 +314,8 @@ class Segments:
         with index.transaction() as db:
             self._add_unknown(db)
         if not (self.root / FORMAT_FILE).exists():
-            write_format(self.root, FORMAT)
+            with suppress(OSError):  # as above: an archive without the file is of the first format
+                write_format(self.root, FORMAT)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:
