@@ -15,12 +15,12 @@ from holderlake.core.contract.chains import normalise_address
 from holderlake.core.contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY
 from holderlake.core.decoding.answers import address_rows
-from holderlake.core.ingest.stream import Partition, Stream
+from holderlake.core.ingest.stream import ChainInstant, Stream
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 
 
-def addresses_of_partition(workspace: Workspace, partition: Partition) -> list[str]:
+def addresses_of_partition(workspace: Workspace, partition: ChainInstant) -> list[str]:
     """Return the first holders of each token up to ``addresses.top``, and the members of the chain's address sets."""
     options, sets = workspace.settings.addresses, workspace.settings.address_sets.values()
     if not options.enabled:
@@ -32,7 +32,7 @@ def addresses_of_partition(workspace: Workspace, partition: Partition) -> list[s
     return sorted(top_holders | {normalise_address(address) for members in of_chain for address in members})
 
 
-def requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+def requests(settings: Settings, partition: ChainInstant, subjects: Sequence[str], refresh: bool) -> list[Request]:
     """Return one request for all addresses."""
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 

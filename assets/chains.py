@@ -12,17 +12,17 @@ from holderlake.assets.fetched import ONE_RUN, POOL, stream_asset
 from holderlake.core.contract.requests import ChainsRequest, Request
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY
 from holderlake.core.decoding.answers import chain_rows
-from holderlake.core.ingest.stream import Partition, Stream
+from holderlake.core.ingest.stream import ChainInstant, Stream
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 
 
-def chain_of_partition(workspace: Workspace, partition: Partition) -> list[str]:
+def chain_of_partition(workspace: Workspace, partition: ChainInstant) -> list[str]:
     """Return the partition's chain."""
     return [partition.chain]
 
 
-def requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+def requests(settings: Settings, partition: ChainInstant, subjects: Sequence[str], refresh: bool) -> list[Request]:
     """Return the request for all chains."""
     return [ChainsRequest()]
 

@@ -22,7 +22,7 @@ from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.runs import fail_if_incomplete
 from holderlake.core.ingest.stream import Stream, left_out_by_settings
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.settings.cron import interval_of
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of

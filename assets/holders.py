@@ -7,11 +7,11 @@ from holderlake.assets.fetched import ONE_RUN, POOL, stream_asset
 from holderlake.core.contract.requests import HoldersOptions, HoldersRequest, Request
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY
 from holderlake.core.decoding.answers import holder_rows
-from holderlake.core.ingest.stream import Partition, Stream, watched_tokens
+from holderlake.core.ingest.stream import ChainInstant, Stream, watched_tokens
 from holderlake.core.settings import Settings
 
 
-def requests(settings: Settings, partition: Partition, tokens: Sequence[str], refresh: bool) -> list[Request]:
+def requests(settings: Settings, partition: ChainInstant, tokens: Sequence[str], refresh: bool) -> list[Request]:
     """Return one request for each token, with the options of the section ``[holders]``.
 
     A past partition is requested in history mode, as of its instant.

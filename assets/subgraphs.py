@@ -12,18 +12,18 @@ from holderlake.core.contract.requests import Request, SubgraphRequest
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY
 from holderlake.core.decoding.answers import subgraph_rows
 from holderlake.core.ingest.covering import covering_blocks
-from holderlake.core.ingest.stream import Partition, Stream
+from holderlake.core.ingest.stream import ChainInstant, Stream
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 
 
-def sets_of_chain(workspace: Workspace, partition: Partition) -> list[str]:
+def sets_of_chain(workspace: Workspace, partition: ChainInstant) -> list[str]:
     """Return the names of the address sets of the partition's chain, and of those without a chain."""
     sets = workspace.settings.address_sets
     return [name for name, members in sets.items() if members.chain in (None, partition.chain)]
 
 
-def requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+def requests(settings: Settings, partition: ChainInstant, subjects: Sequence[str], refresh: bool) -> list[Request]:
     """Return the requests of one address set; a large set needs several."""
     (name,) = subjects
     address_set = settings.address_sets[name]

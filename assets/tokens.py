@@ -10,11 +10,11 @@ from holderlake.core.contract.models import TokenKey
 from holderlake.core.contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY
 from holderlake.core.decoding.answers import token_rows
-from holderlake.core.ingest.stream import Partition, Stream, watched_tokens
+from holderlake.core.ingest.stream import ChainInstant, Stream, watched_tokens
 from holderlake.core.settings import Settings
 
 
-def requests(settings: Settings, partition: Partition, tokens: Sequence[str], refresh: bool) -> list[Request]:
+def requests(settings: Settings, partition: ChainInstant, tokens: Sequence[str], refresh: bool) -> list[Request]:
     """Return one request for all tokens, with their statistics."""
     keys = tuple(TokenKey(chain=partition.chain, address=token) for token in tokens)
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]

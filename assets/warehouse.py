@@ -23,7 +23,7 @@ from holderlake.core.dagster.metadata import asset_key, newest_days
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.core.dagster.runs import chains_to_load
 from holderlake.core.extras import is_installed
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import LoadReport, Warehouse
 from holderlake.core.workspace import Workspace
@@ -37,7 +37,7 @@ HISTORY_PLOTS: Final[Kind[Callable[[Warehouse, str, Sequence[str], datetime], Ma
 """Plots of a chain's tokens through time, until an instant, as Markdown by name."""
 
 _PLOTTED_TOKENS: Final = 4
-"""Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
+"""Maximum tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
     "DuckDB, for analysts' SQL. All tables of the lake under the same names, with views and macros. A load is one "

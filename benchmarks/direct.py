@@ -75,8 +75,8 @@ def _instants(days: int) -> list[datetime]:
 def _filled(workspace: Workspace, days: int) -> Found:
     async def run() -> list[PartitionResult]:
         landed: list[PartitionResult] = []
-        async with workspace.provider("benchmark") as provider:
-            context = IngestContext(provider, workspace)
+        async with workspace.fetcher("benchmark") as fetcher:
+            context = IngestContext(fetcher, workspace)
             for chain, tokens in workspace.settings.watchlist.items():
                 for some in groups_of_days(_instants(days), len(tokens)):
                     for stream in (HOLDERS, MAPS):

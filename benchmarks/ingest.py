@@ -158,7 +158,7 @@ def ours(work: Work) -> dict[str, float]:
     began = time.perf_counter()
 
     async def run() -> None:
-        async with workspace.provider("benchmark") as asked:
+        async with workspace.fetcher("benchmark") as asked:
             await ingest(IngestContext(asked, workspace), MAPS, "eth", work.days)
 
     asyncio.run(run())

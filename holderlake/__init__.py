@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from holderlake.core.parts import register
+from holderlake.core.registry import register
 from holderlake.parts import PARTS
 
 if TYPE_CHECKING:

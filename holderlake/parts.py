@@ -1,4 +1,4 @@
-"""The parts of this application beside the core, by kind. ``holderlake/core/parts.py`` explains them.
+"""The parts of this application beside the core, by kind. ``holderlake/core/registry.py`` explains them.
 
 A new part is a line here.
 """

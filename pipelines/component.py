@@ -15,7 +15,7 @@ from holderlake.assets.freshness import FRESH, freshness_checks
 from holderlake.assets.warehouse import warehouse_asset
 from holderlake.core.dagster.partitions import chain_by_day
 from holderlake.core.settings.sections.schedule import Family
-from holderlake.pipelines.parts import Application, part_definitions
+from holderlake.pipelines.application import Application, part_definitions
 from holderlake.pipelines.schedules import due_runs, freshness_schedule
 from holderlake.resources.workspace import (
     WORKSPACE,

@@ -30,8 +30,8 @@ from holderlake.core.dagster.partitions import CHAIN_BY_DAY, chain_by_day, first
 from holderlake.core.dagster.versions import chosen_version
 from holderlake.core.settings import Settings, load_settings
 from holderlake.core.workspace import Workspace
+from holderlake.pipelines.application import Application, part_definitions
 from holderlake.pipelines.jobs import all_jobs
-from holderlake.pipelines.parts import Application, part_definitions
 from holderlake.pipelines.schedules import all_schedules
 from holderlake.pipelines.sensors import all_sensors
 from holderlake.resources.workspace import WORKSPACE, all_resources

@@ -18,7 +18,7 @@ from holderlake.core.contract.times import partition_text
 from holderlake.core.dagster.partitions import partition_key, previous_tick
 from holderlake.core.dagster.runs import INGEST, LIMITS
 from holderlake.core.dagster.versions import watch
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.pipelines.jobs import FRESHNESS

@@ -14,7 +14,7 @@ from holderlake.parts import PARTS
 
 ROOT = Path(__file__).parents[1]
 CORE = {
-    "core.parts": set(),
+    "core.registry": set(),
     "core.units": set(),
     "core.extras": set(),
     "core.signals": set(),
@@ -22,15 +22,15 @@ CORE = {
     "core.setting_types": {"core.contract", "core.units"},
     "core.storage": {"core.contract"},
     "core.http": {"core.contract"},
-    "core.settings": {"core.contract", "core.setting_types", "core.parts", "core.units"},
+    "core.settings": {"core.contract", "core.setting_types", "core.registry", "core.units"},
     "core.archive": {"core.contract", "core.storage", "core.units"},
     "core.provider": {"core.contract", "core.storage", "core.http", "core.archive"},
     "core.decoding": {"core.contract"},
     "core.lake": {"core.contract", "core.storage", "core.units"},
-    "core.warehouse": {"core.contract", "core.storage", "core.settings", "core.lake", "core.parts"},
+    "core.warehouse": {"core.contract", "core.storage", "core.settings", "core.lake", "core.registry"},
     "core.workspace": {
         *("core.contract", "core.storage", "core.http", "core.settings", "core.archive", "core.provider", "core.lake"),
-        *("core.warehouse", "core.parts"),
+        *("core.warehouse", "core.registry"),
     },
     "core.ingest": {
         *("core.contract", "core.storage", "core.settings", "core.archive", "core.provider", "core.decoding"),
@@ -38,17 +38,17 @@ CORE = {
     },
     "core.dagster": {
         *("core.contract", "core.storage", "core.settings", "core.provider", "core.lake", "core.warehouse"),
-        *("core.workspace", "core.ingest", "core.parts", "core.extras", "core.units"),
+        *("core.workspace", "core.ingest", "core.registry", "core.extras", "core.units"),
     },
     "resources": {"core.settings", "core.lake", "core.warehouse", "core.workspace", "core.dagster"},
     "assets": {
         *("core.contract", "core.settings", "core.archive", "core.decoding", "core.lake", "core.warehouse"),
-        *("core.workspace", "core.ingest", "core.dagster", "core.parts", "core.extras", "core.units", "resources"),
+        *("core.workspace", "core.ingest", "core.dagster", "core.registry", "core.extras", "core.units", "resources"),
         "core.setting_types",
     },
     "pipelines": {
         *("core.contract", "core.settings", "core.decoding", "core.workspace", "core.ingest", "core.dagster"),
-        *("core.parts", "assets", "resources"),
+        *("core.registry", "assets", "resources"),
     },
 }
 """The modules and packages of the core, from the lowest up, and what each of them imports."""
@@ -127,6 +127,16 @@ def test_modules_and_packages_import_each_other_without_circles(package: str) ->
                 imported = {_child(parent, name) for name in _imports(module)}
                 children.setdefault(child, set()).update(name for name in imported if name and name != child)
         assert not _circle(children), f"in {parent}: {_circle(children)}"
+
+
+def test_each_long_test_is_in_a_step_of_the_night() -> None:
+    steps = [line for line in (ROOT / ".ci" / "nightly").read_text().splitlines() if line.startswith("step ")]
+    paths = [ROOT / path for line in steps for path in re.findall(r"(?<!--ignore )(?<!--deselect )tests/[\w/.]+", line)]
+    files = [
+        file for file in (ROOT / "tests").rglob("test_*.py") if re.search(r"mark\.long|\blong=\d", file.read_text())
+    ]
+    left_out = [str(file) for file in files if not any(file == path or path in file.parents for path in paths)]
+    assert not left_out
 
 
 def _room(module: str) -> str:

@@ -145,8 +145,11 @@ def test_the_readme_names_every_table() -> None:
 def test_each_path_of_the_repository_that_a_page_names_exists(page: str) -> None:
     text = (ROOT / page).read_text()
     paths = re.findall(r"`((?:holderlake|assets|resources|pipelines|tests|docs|web|benchmarks)/[\w./-]*)`", text)
+    below = re.findall(r"`([\w-]+/[\w./-]+\.py)`", text)  # the page says below which folder
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+    bases = ("", "holderlake", "holderlake/core")
+    assert [path for path in below if not any((ROOT / base / path).exists() for base in bases)] == []
 
 
 def test_each_constant_that_the_guide_of_contributors_names_exists() -> None:

@@ -144,7 +144,7 @@ def test_a_new_field_is_computed_served_and_loaded(run: Run) -> None:
 @pytest.mark.long
 def test_a_new_rule_about_rows_finds_what_breaks_it(run: Run) -> None:
     command: Any = run("Add a data-quality rule", "", "tests")
-    printed = command("pytest", "tests/pipelines/test_checks.py", "-q", "-n", "0", "-k", "dates", code="")
+    printed = command("pytest", "tests/assets/test_checks.py", "-q", "-n", "0", "-k", "dates", code="")
     assert "1 passed" in printed
 
 

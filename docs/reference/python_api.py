@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 import holderlake
 import holderlake.dagster
-from holderlake.core.ingest.stream import Partition, Stream
+from holderlake.core.ingest.stream import ChainInstant, Stream
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation.dataframes import DataFrames
@@ -79,7 +79,7 @@ def python_page() -> str:
             _CLIENT,
             _entry(holderlake.Client),
             _DAGSTER,
-            *map(_entry, (*functions, *classes, Stream, Partition)),
+            *map(_entry, (*functions, *classes, Stream, ChainInstant)),
             _PARTS,
             *map(_entry, (Lake, Warehouse)),
             _ERRORS,

@@ -79,11 +79,11 @@ async def _recompute(workspace: Workspace) -> list[PartitionResult]:
     stale_manifests.sort(key=lambda manifest: (order.index(manifest.family), manifest.chain, manifest.timestamp))
     check_before_run(workspace, len(stale_manifests))
     results: list[PartitionResult] = []
-    async with workspace.provider(_RECOMPUTE) as provider:
-        with cancelling(provider):
-            context = IngestContext(provider, workspace)
+    async with workspace.fetcher(_RECOMPUTE) as fetcher:
+        with cancelling(fetcher):
+            context = IngestContext(fetcher, workspace)
             for (family, chain), group in groupby(stale_manifests, lambda manifest: (manifest.family, manifest.chain)):
                 instants = [manifest.as_of for manifest in group]
                 results += await ingest(context, STREAMS[order.index(family)], chain, instants)
-            provider.check_running()
+            fetcher.check_running()
     return results

@@ -33,7 +33,7 @@ from holderlake.engine.settings import EngineSettings
 from holderlake.errors import RunFailed
 from holderlake.presentation import console
 from holderlake.scale.settings import ClusterSettings, cluster_folder
-from holderlake.scale.spark.answers import BulkRequest, Partition, answers
+from holderlake.scale.spark.answers import BulkRequest, ComputedPartition, answers
 from holderlake.scale.spark.build import build
 from holderlake.scale.spark.tasks import Workers
 from holderlake.sources.store import open_own_store, own_store_id
@@ -218,7 +218,7 @@ def _computed(
     instants: Sequence[datetime],
     incomplete: set[tuple[str, datetime]],
     bar: Progress,
-) -> Iterator[tuple[Partition, str]]:
+) -> Iterator[tuple[ComputedPartition, str]]:
     """Yield the incomplete partitions with the rules of their maps."""
     maps, holders, together = settings.maps, settings.holders, settings.section(ClusterSettings).instants
     ordered = sorted(set(instants), reverse=True)
@@ -249,7 +249,12 @@ def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequen
 
 
 def _commit(
-    workspace: Workspace, settings: Settings, partition: Partition, tokens: Sequence[str], rules: str, change: int
+    workspace: Workspace,
+    settings: Settings,
+    partition: ComputedPartition,
+    tokens: Sequence[str],
+    rules: str,
+    change: int,
 ) -> None:
     """Write the tables of a partition into the lake.
 

@@ -16,7 +16,7 @@ from holderlake.presentation import console
 Grouping = Literal["endpoint", "day", "run", "token"]
 _PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
 _LINES_SHOWN: Final = 10
-"""Most lines of a long list that are printed."""
+"""Maximum lines of a long list that are printed."""
 
 
 def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:

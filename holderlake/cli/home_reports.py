@@ -75,7 +75,10 @@ def repair_report(report: Repaired, as_json: bool) -> None:
         console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
     for reason in report.incomplete:
         console.err.print(f"Repaired with missing rows, because the archive lacks an answer: {reason}", soft_wrap=True)
-    console.out.print(f"{counted(len(report.repaired), 'partition')} repaired from the archive: no call, 0 credits.")
+    files = f", {counted(len(report.warehouse), 'warehouse file')} made again" if report.warehouse else ""
+    console.out.print(
+        f"{counted(len(report.repaired), 'partition')} repaired from the archive{files}: no call, 0 credits."
+    )
 
 
 def retry_report(report: Retried, as_json: bool) -> None:

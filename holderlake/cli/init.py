@@ -59,7 +59,7 @@ def init(
         list[str] | None, typer.Option("--token", help="A token to watch: address, or 'native'; may be given again.")
     ] = None,
     per_month: Annotated[
-        str | None, typer.Option("--per-month", metavar="CREDITS", help="Most credits of a month.")
+        str | None, typer.Option("--per-month", metavar="CREDITS", help="Maximum credits of a month.")
     ] = None,
     home: Annotated[Path | None, typer.Option("--home", help="Folder of everything that runs write.")] = None,
     json: Json = False,
@@ -115,7 +115,8 @@ def _answers() -> dict[str, Any]:
     if source == "provider":
         values["provider.url"] = _answer("Base address of its API", lambda text: _checked("provider.url", text))
         values["budget.per_month"] = _answer(
-            "Most credits a month, or Enter for no limit", lambda text: text and _checked("budget.per_month", text)
+            "Maximum credits a month, or Enter for no limit",
+            lambda text: text and _checked("budget.per_month", text),
         )
     if source != "sample":
         chain = _answer(

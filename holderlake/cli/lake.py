@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 _CACHE_BYTES = 64_000_000
-"""Most bytes of the bucket's files in the local cache during a copy.
+"""Maximum bytes of the bucket's files in the local cache during a copy.
 
 A small cache suffices: the lake keeps the files.
 """

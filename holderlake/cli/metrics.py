@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 
 from holderlake.core.signals import until_stopped
 from holderlake.core.workspace import Workspace
-from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, gauge, write_textfile
+from holderlake.operations.monitoring.prometheus import HomeMetrics, all_metrics, gauge, write_textfile
 from holderlake.presentation import console
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import HOST, PORT, Host, Open, Port
 from holderlake.core import extras
-from holderlake.errors import RunFailed
 from holderlake.presentation import console
 
 
@@ -102,6 +101,8 @@ def ui(port: Port = 3000, opening: Open = False) -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
     code = run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)])
     if code is not None:  # 'dagster dev' returns 0 too if its daemon died
+        from holderlake.errors import RunFailed
+
         raise RunFailed("Dagster's page or its daemon has failed, see the log above; start it again")
 
 

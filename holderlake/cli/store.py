@@ -74,7 +74,7 @@ def find_wallets(
         typer.Option(help="A file with addresses that join no wallets, for FILES: address, is_exchange.", exists=True),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Least confidence of evidence that joins two wallets.", min=0, max=1)
+        float, typer.Option(help="Minimum confidence of evidence that joins two wallets.", min=0, max=1)
     ] = LEAST_CONFIDENCE,
     at: SeveralAt = None,
     out: Annotated[

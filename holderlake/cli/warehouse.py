@@ -29,7 +29,7 @@ _EXPORT_NOTES: Final = {
 def sql(
     query: Annotated[str | None, typer.Argument(help="SQL; by default read from standard input.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Allow the query to read files.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Most rows to print; 0 prints all. --json prints all.")] = 500,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum rows to print; 0 prints all. --json prints all.")] = 500,
     json: Json = False,
 ) -> None:
     """Query the warehouse, read-only: no files, no other databases, no extensions.

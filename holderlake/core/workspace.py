@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pydantic import SecretStr
 
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from holderlake.core.archive.archive import AnswerArchive
     from holderlake.core.lake.lake import Lake, Manifest
-    from holderlake.core.provider.fetcher import Provider
+    from holderlake.core.provider.fetcher import Fetcher
     from holderlake.core.provider.ledger.ledger import CreditLedger
     from holderlake.core.provider.plan_limits import PlanLimits
     from holderlake.core.storage.state import Where
@@ -280,12 +280,12 @@ class Workspace:
         return PlanLimits(self.state(self.settings.ledger), self.provider_id, secret)
 
     @asynccontextmanager
-    async def provider(self, run_id: str) -> AsyncIterator[Provider]:
+    async def fetcher(self, run_id: str) -> AsyncIterator[Fetcher]:
         """Connect to the provider for one run. Calls are recorded in the ledger, and answers in the archive."""
         from holderlake.core.http import MEGABYTE
         from holderlake.core.provider.attempts import CallOptions
         from holderlake.core.provider.client import ProviderClient
-        from holderlake.core.provider.fetcher import Provider
+        from holderlake.core.provider.fetcher import Fetcher
 
         endpoint = self._endpoint()
         if endpoint.api_key is not None:
@@ -305,7 +305,7 @@ class Workspace:
             ),
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:
-                yield Provider(
+                yield Fetcher(
                     client,
                     self.ledger,
                     self.archive,

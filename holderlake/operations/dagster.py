@@ -47,7 +47,7 @@ from holderlake.operations.healing.notices import notices_sensor
 from holderlake.operations.healing.sensors import healing_sensors
 from holderlake.operations.history.history import expired_runs
 from holderlake.operations.maintenance.retention import delete_expired, expired
-from holderlake.pipelines.parts import Application
+from holderlake.pipelines.application import Application
 from holderlake.pipelines.schedules import at_cron, ticks_of
 from holderlake.sources.nodes.asset import TRANSFERS
 from holderlake.sources.settings import SourceSettings

@@ -77,14 +77,18 @@ def opened_store(local: LocalProvider) -> Store:
 
     Raises ``SettingsError`` if the store is missing.
     """
+    _check_exists(local)
+    store = open_store(local.root, local.rules, local.memory_limit, local.index)
+    atexit.register(store.close)
+    return store
+
+
+def _check_exists(local: LocalProvider) -> None:
     if not local.root.exists():
         raise SettingsError(
             f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import files' or "
             "'holderlake import node'"
         )
-    store = open_store(local.root, local.rules, local.memory_limit, local.index)
-    atexit.register(store.close)
-    return store
 
 
 @cache
@@ -110,10 +114,18 @@ def local_source(settings: Settings) -> LocalSource:
     """Return the provider in this process that the settings select, with the user's own store."""
     return LocalSource(
         watching=lambda: with_sample_watchlist(settings) if settings.provider.local == "sample" else settings,
-        provider_id=lambda: local_provider(settings).provider_id,
+        provider_id=lambda: _provider_id(settings),
         endpoint=lambda: serve_locally(local_provider(settings)),
         store=OwnStore(lambda: _engine(settings), lambda: _transfers(settings), lambda: _changes(settings)),
     )
+
+
+def _provider_id(settings: Settings) -> str:
+    """Return the id of the provider in this process. Raises ``SettingsError`` if the user's own store is missing."""
+    local = local_provider(settings)
+    if settings.provider.local == "store":
+        _check_exists(local)
+    return local.provider_id
 
 
 def _engine(settings: Settings) -> StoreEngine | None:

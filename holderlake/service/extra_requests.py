@@ -60,7 +60,7 @@ class EvidenceOptions(Options):
         default=None, description="Only this cluster; 1 is the largest."
     )
     transfers: Annotated[int, Field(ge=0, le=MAX_TRANSFERS_OF_LINK), PlainInteger] = Field(
-        default=5, description="Most transfers to show of each link."
+        default=5, description="Maximum transfers to show of each link."
     )
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
@@ -70,10 +70,10 @@ class OwnersOptions(Options):
 
     limit: HolderLimit = Field(default=80, description="Number of top holders.")
     confidence: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.8, description="Least confidence of a join; lower than that of the search has no effect."
+        default=0.8, description="Minimum confidence of a join; lower than that of the search has no effect."
     )
     links: Annotated[int, Field(ge=0, le=MAX_TRANSFERS_OF_LINK), PlainInteger] = Field(
-        default=5, description="Most links to show of each holder."
+        default=5, description="Maximum links to show of each holder."
     )
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
@@ -97,7 +97,7 @@ class ItemOptions(Options):
 
     token_id: TokenId = Field(description="The item: a decimal integer, up to 2^256 - 1.")
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
-        default=1_000, description="Most holders to return; an ERC-721 item has one."
+        default=1_000, description="Maximum holders to return; an ERC-721 item has one."
     )
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 

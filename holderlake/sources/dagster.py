@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster import AssetSelection, Definitions, define_asset_job
 
-from holderlake.pipelines.parts import Application
+from holderlake.pipelines.application import Application
 from holderlake.sources.nodes.asset import TRANSFERS, transfers_asset
 from holderlake.sources.settings import SourceSettings
 

@@ -13,7 +13,6 @@ from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix
 from holderlake.core.settings import Settings
-from holderlake.engine.catalog.labels import addresses_with_periods, labelled_addresses
 from holderlake.engine.settings import EngineSettings, store_folder
 
 if TYPE_CHECKING:
@@ -167,6 +166,8 @@ def _tables(root: Path) -> dict[str, pa.Table]:
 
 def _labels(store: Store) -> list[dict[str, Any]]:
     """Return the rows of ``labels``: one for each time in which an address has one label on a chain."""
+    from holderlake.engine.catalog.labels import addresses_with_periods, labelled_addresses
+
     with_periods, starts = store.read(addresses_with_periods), store.period_starts()
     rows: list[dict[str, Any]] = []
     for chain, addresses in store.read(labelled_addresses).items():

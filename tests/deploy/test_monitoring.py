@@ -18,8 +18,8 @@ from tests.helpers.real import missing
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 PROMETHEUS: Final = DEPLOY / "prometheus"
 NAME: Final = re.compile(r"\bholderlake_\w+")
-SOURCES: Final = ("holderlake/operations/monitoring/metrics.py", "holderlake/cli/metrics.py")
-SERVICE: Final = "holderlake/service/observability/metrics.py"
+SOURCES: Final = ("holderlake/operations/monitoring/prometheus.py", "holderlake/cli/metrics.py")
+SERVICE: Final = "holderlake/service/observability/prometheus.py"
 
 
 @pytest.fixture(scope="module")

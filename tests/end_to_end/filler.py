@@ -36,12 +36,12 @@ STOPPED_BY_A_CEILING = 3
 
 async def fill(workspace: Workspace, run: str, instants: Sequence[datetime]) -> None:
     """Fill all streams of all watched chains, and load the warehouse after each two instants of a chain."""
-    async with workspace.provider(run) as provider:
+    async with workspace.fetcher(run) as fetcher:
         for start in range(0, len(instants), BETWEEN_LOADS):
             for chain in sorted(workspace.settings.watchlist):
                 for stream in STREAMS:
                     some = instants[start : start + BETWEEN_LOADS]
-                    await ingest(IngestContext(provider, workspace), stream, chain, some)
+                    await ingest(IngestContext(fetcher, workspace), stream, chain, some)
                 workspace.warehouse.load(workspace.lake)
 
 

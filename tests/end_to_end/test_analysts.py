@@ -57,7 +57,7 @@ class History:
             if row["from_address"] != row["to_address"] and int(row["value"]):
                 changes[row["from_address"]][row["block_time"]] -= int(row["value"])
                 changes[row["to_address"]][row["block_time"]] += int(row["value"])
-        found = {}
+        found: dict[str, list[tuple[int, int]]] = {}
         for address, of_address in changes.items():
             total, found[address] = 0, []
             for at in sorted(of_address):
@@ -80,7 +80,7 @@ class History:
     @cached_property
     def stays(self) -> list[tuple[str, int, int | None]]:
         """Address, first second and end of each time in which it holds; None for one that lasts."""
-        found = []
+        found: list[tuple[str, int, int | None]] = []
         for address, steps in self.steps.items():
             begun = None
             for at, balance in steps if address != ZERO_ADDRESS else ():

@@ -59,8 +59,8 @@ def _fill(workspace: Any, family: Stream, server: Misbehaving) -> Any:
         async with server:
             endpoint = workspace._endpoint()
             workspace._endpoint = lambda: type(endpoint)(server.address, endpoint.api_key, "misbehaving")
-            async with workspace.provider("run") as provider:
-                return await ingest(IngestContext(provider, workspace), family, "eth", [MAY])
+            async with workspace.fetcher("run") as fetcher:
+                return await ingest(IngestContext(fetcher, workspace), family, "eth", [MAY])
 
     return asyncio.run(run())
 
@@ -161,8 +161,8 @@ def test_chains_are_listed_without_the_one_that_cannot_be_read(make_workspace: M
     async def ask() -> list[str]:
         async with Misbehaving([answer([{"id": "eth"}, {"name": "Nameless"}, {"id": "base"}])]) as server:
             workspace._endpoint = lambda: Endpoint(server.address, SecretStr("a key"), "misbehaving")
-            async with workspace.provider("run") as provider:
-                return listed(await provider.fetch(ChainsRequest(), "known"))
+            async with workspace.fetcher("run") as fetcher:
+                return listed(await fetcher.fetch(ChainsRequest(), "known"))
 
     assert asyncio.run(ask()) == ["eth", "base"]
 

@@ -30,7 +30,7 @@ from holderlake.core.contract.requests import (
 from holderlake.core.contract.times import to_unix
 from holderlake.core.provider import errors
 from holderlake.core.provider.client import ProviderClient, Response
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from tests.helpers.processes import wait_until
 
@@ -53,7 +53,7 @@ class Session:
     def ask(self, *requests: Request) -> list[Response]:
         async def all_of_them() -> list[Response]:
             async with ProviderClient(self.base_url, self.secret) as client:
-                provider = Provider(client, self.ledger, self.archive, "tests", "run")
+                provider = Fetcher(client, self.ledger, self.archive, "tests", "run")
                 return [await provider.fetch(request, "today") for request in requests]
 
         return asyncio.run(all_of_them())

@@ -15,7 +15,7 @@ from holderlake.core.contract.rules import Rules
 from holderlake.engine.maps import metrics
 from holderlake.engine.numeric.aggregates import descending_places
 from holderlake.engine.numeric.bigint import from_ints, width_for
-from holderlake.engine.queries.balance_rows import Rows
+from holderlake.engine.queries.balance_rows import BalanceSpans
 from holderlake.engine.store.store import Store
 from tests.engine import oracle
 from tests.engine.world import UINT256, Row, cex, contract, dex, draw, figures, settled, transfer
@@ -147,7 +147,7 @@ def test_groups_at_every_instant_are_those_counted_one_by_one(
 ) -> None:
     rows, instants, limit, groups = case
     sizes, firsts, lasts = zip(*rows, strict=True) if rows else ((), (), ())
-    free = Rows(
+    free = BalanceSpans(
         np.arange(len(rows)),
         from_ints(sizes, width_for(max(sizes, default=0))),
         np.array(firsts, np.int32),
@@ -173,7 +173,7 @@ def test_sums_over_more_than_a_million_holders_are_exact(bits: int) -> None:
     """Limbs as large as can be, across the place where the loop carries: once for a million rows."""
     size, count = 2**bits - 1, (1 << 20) + 3
     once = np.zeros(count, np.int32)
-    free = Rows(np.arange(count), np.repeat(from_ints([size], width_for(size)), count, axis=0), once, once + 1)
+    free = BalanceSpans(np.arange(count), np.repeat(from_ints([size], width_for(size)), count, axis=0), once, once + 1)
     (groups,) = metrics.groups_at(free, [metrics.Shown([], [], [])])
     assert (groups.count, groups.total, groups.squares) == (count, count * size, count * size**2)
     assert (groups.weighted, groups.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
@@ -185,7 +185,7 @@ def test_sums_stay_exact_while_very_many_holders_come_and_go(bits: int) -> None:
     chance, rows, instants = np.random.default_rng(bits), 20_000, 6
     sizes = falling([1 + (int(word) << (bits - 20)) for word in chance.integers(0, 2**20, rows)])
     firsts, lasts = np.sort(chance.integers(0, instants, (2, rows)), axis=0).astype(np.int32)
-    whole = Rows(np.arange(rows), from_ints(sizes, width_for(sizes[0])), firsts, lasts)
+    whole = BalanceSpans(np.arange(rows), from_ints(sizes, width_for(sizes[0])), firsts, lasts)
     none_shown = [metrics.Shown([], [], [])] * instants
     for now, groups in enumerate(metrics.groups_at(whole, none_shown)):
         holds = ((firsts <= now) & (now < lasts)).tolist()

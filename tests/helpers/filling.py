@@ -25,8 +25,8 @@ def fill(
     """Ingest partitions of a stream."""
 
     async def run() -> list[PartitionResult]:
-        async with workspace.provider("test") as provider:
-            return await ingest(IngestContext(provider, workspace, refresh), stream, chain, instants, only)
+        async with workspace.fetcher("test") as fetcher:
+            return await ingest(IngestContext(fetcher, workspace, refresh), stream, chain, instants, only)
 
     return asyncio.run(run())
 

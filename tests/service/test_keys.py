@@ -370,6 +370,6 @@ def test_ping_fails_on_a_read_only_database(postgres_server, postgres_url):
 def test_full_disk_is_reported(tmp_path):
     with KeyStore(tmp_path / "accounts.sqlite") as keys:
         keys._database.run(lambda db: db.exec_driver_sql("PRAGMA max_page_count = 1"))
-        with pytest.raises(DatabaseError, match="the disk is full"):
+        with pytest.raises(DatabaseError, match="its disk is full"):
             keys.create("x" * 100_000, 1)
         assert keys.keys() == []

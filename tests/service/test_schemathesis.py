@@ -99,7 +99,7 @@ def test_schemathesis_finds_no_failure(request, world_name, start, tmp_path, cap
     with caplog.at_level(logging.WARNING):
         report = _schemathesis(service, _knowing(store), tmp_path)
     assert (report["complete"], report["failures"], report["errors"]) == (True, [], [])
-    assert {phase["status"] for phase in report["phases"].values()} == {"success"}
+    assert {phase["status"] for name, phase in report["phases"].items() if name != "stateful"} == {"success"}
     assert report["operations"]["tested"] == report["operations"]["total"]
     assert report["test_cases"]["generated"] >= EXAMPLES
     assert [record.getMessage() for record in caplog.records if record.name.startswith("service")] == []

@@ -44,7 +44,7 @@ export const FIGURES = {
   fresh_wallets: {"title": "Fresh wallets", "short": "Fresh wallets", "unit": "share", "explanation": "Share of supply held by wallets under 10 days old"},
   gini_index: {"title": "Gini index", "short": "Gini", "unit": "index", "explanation": "Inequality among groups, 0 equal to 1"},
   herfindahl_hirschman_index: {"title": "Herfindahl–Hirschman index", "short": "HHI", "unit": "index", "explanation": "Concentration among groups, 0 to 1"},
-  nakamoto_coefficient: {"title": "Nakamoto coefficient", "short": "Nakamoto", "unit": "groups", "explanation": "Least number of groups that together hold half"},
+  nakamoto_coefficient: {"title": "Nakamoto coefficient", "short": "Nakamoto", "unit": "groups", "explanation": "Smallest number of groups that together hold half"},
 } as const;
 export type FigureName = keyof typeof FIGURES;
 /** The figures above a map. */

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from holderlake.core.archive.segments import DamagedPiece, Piece, Place, Segments
+from holderlake.core.archive.segments import DamagedPiece, Piece, PieceLocation, Segments
 from holderlake.core.contract.requests import Request
 from holderlake.core.contract.times import partition_text
 from holderlake.core.storage.atomic_files import write_whole
@@ -86,7 +86,7 @@ class StoredAnswer:
     ``fetched_at`` is naive UTC. ``superseded`` is True if a later answer with this name replaced it.
     """
 
-    place: Place
+    place: PieceLocation
     digest: str
     sha256: str
     fetched_at: datetime
@@ -224,7 +224,7 @@ class AnswerArchive:
         answers, stored_bytes = self._segments.sizes()
         return ArchiveSize(answers, stored_bytes, damaged=sum(1 for _ in (self.root / _DAMAGED).glob("*")))
 
-    def _at(self, place: Place) -> ArchivedAnswer | None:
+    def _at(self, place: PieceLocation) -> ArchivedAnswer | None:
         try:
             return _checked(place, self._segments.read(place))
         except _UNREADABLE as error:
@@ -240,7 +240,7 @@ class AnswerArchive:
                 self._segments.forget(place)
         return None
 
-    def _set_aside(self, place: Place, error: Exception) -> None:
+    def _set_aside(self, place: PieceLocation, error: Exception) -> None:
         """Move the segment of a damaged answer away. The readable answers of the segment stay in the archive."""
         (self.root / _DAMAGED).mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=self.root / _DAMAGED))
@@ -285,7 +285,7 @@ def as_of_text(as_of: datetime | str | None) -> str:
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
 
 
-def _is_since(place: Place, since: datetime | None) -> bool:
+def _is_since(place: PieceLocation, since: datetime | None) -> bool:
     return since is None or place.fetched_at >= since.isoformat()
 
 
@@ -312,7 +312,7 @@ def _about(answer: NewAnswer) -> dict[str, Any]:
     }
 
 
-def _checked(place: Place, piece: Piece) -> ArchivedAnswer:
+def _checked(place: PieceLocation, piece: Piece) -> ArchivedAnswer:
     if piece.about["sha256"] != hashlib.sha256(piece.raw).hexdigest():
         raise DamagedPiece("the SHA-256 of an archived answer differs from the recorded one")
     if (piece.about.get("digest", place.name), piece.about["sha256"]) != (place.name, place.sha256):

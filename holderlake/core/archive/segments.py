@@ -102,7 +102,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Place:
+class PieceLocation:
     """The location of a piece: the name of its segment, and its ``start`` and ``length`` in bytes.
 
     ``superseded`` is 1 if a later piece of this name replaced it, else 0.
@@ -168,7 +168,7 @@ class Segments:
         except DatabaseError as error:  # the segment exists: the index adds it when it is opened again
             raise OSError(str(error)) from error
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> PieceLocation | None:
         """Return the location of the current piece of a name; None if there is none."""
         places = _as_places(self._rows(sa.select(_PIECES).where(_PIECE.name == name, _IS_CURRENT)))
         return places[0] if places else None
@@ -178,12 +178,12 @@ class Segments:
         parts = (names[start : start + _NAMES_AT_ONCE] for start in range(0, len(names), _NAMES_AT_ONCE))
         return {name for part in parts for (name,) in self._rows(_CURRENT, {"names": json.dumps(part), "since": since})}
 
-    def all_of(self, name: str) -> list[Place]:
+    def all_of(self, name: str) -> list[PieceLocation]:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
         pieces = sa.select(_PIECES).where(_PIECE.name == name)
         return _as_places(self._rows(pieces.order_by(_PIECE.superseded, _PIECE.id.desc())))
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[PieceLocation]:
         """Yield the locations of all pieces: first the current ones, sorted by name, then the superseded ones.
 
         The index is read in batches of ten thousand locations, so memory does not grow with the archive.
@@ -214,13 +214,13 @@ class Segments:
         if self._exists():
             _check(self._index, self.root / _INDEX)
 
-    def piece_bytes(self, place: Place) -> bytes:
+    def piece_bytes(self, place: PieceLocation) -> bytes:
         """Return the compressed bytes of a piece. Raises ``FileNotFoundError``."""
         with self._path(place.segment).open("rb") as file:
             file.seek(place.start)
             return file.read(place.length)
 
-    def about(self, place: Place) -> dict[str, Any]:
+    def about(self, place: PieceLocation) -> dict[str, Any]:
         """Return the metadata of a piece, not its answer. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
         reader = zstandard.ZstdDecompressor().stream_reader(self.piece_bytes(place))
         head = b""
@@ -231,7 +231,7 @@ class Segments:
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
 
-    def read(self, place: Place) -> Piece:
+    def read(self, place: PieceLocation) -> Piece:
         """Read and return a piece, without checking its hash. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
         try:
             text, _ = decompressed(self.piece_bytes(place))
@@ -239,12 +239,12 @@ class Segments:
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: PieceLocation) -> None:
         """Remove a piece from the index, unless the piece was moved to another segment."""
         forgotten = _PIECE.id == place.id, _PIECE.pack == place.segment
         self._changed(lambda db: db.execute(sa.delete(_PIECES).where(*forgotten)))
 
-    def remove(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[PieceLocation]) -> None:
         """Delete pieces and their segments. Other pieces of these segments are first moved to new segments."""
         pieces = list(places)
         for segment in dict.fromkeys(place.segment for place in pieces):
@@ -275,7 +275,7 @@ class Segments:
             self._move(segment, folder)
         return sorted(listed - {entry[0] for entry in entries})
 
-    def _copy(self, db: Connection, places: Sequence[Place]) -> None:
+    def _copy(self, db: Connection, places: Sequence[PieceLocation]) -> None:
         """Copy pieces to one new segment, and point the index to it."""
         frames = [self.piece_bytes(place) for place in places]
         heads = [(place.name, place.sha256, place.fetched_at) for place in places]
@@ -314,7 +314,8 @@ class Segments:
         with index.transaction() as db:
             self._add_unknown(db)
         if not (self.root / FORMAT_FILE).exists():
-            write_format(self.root, FORMAT)
+            with suppress(OSError):  # as above: an archive without the file is of the first format
+                write_format(self.root, FORMAT)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:
@@ -415,12 +416,12 @@ def remove_segments(db: Connection, segments: Iterable[str]) -> None:
         db.execute(_REMOVE, rows)
 
 
-def _as_places(rows: Iterable[Any]) -> list[Place]:
+def _as_places(rows: Iterable[Any]) -> list[PieceLocation]:
     """Return the locations of rows of the index.
 
     A row is left out if its path is not that of a segment, because callers may delete the returned files.
     """
-    return [place for place in (Place(*row) for row in rows) if SEGMENT.fullmatch(place.segment)]
+    return [place for place in (PieceLocation(*row) for row in rows) if SEGMENT.fullmatch(place.segment)]
 
 
 def encoded(pieces: Sequence[Piece]) -> list[bytes]:

@@ -139,7 +139,7 @@ FIGURES: Final[Mapping[str, Figure]] = MappingProxyType(
             "Nakamoto coefficient",
             "Nakamoto",
             "groups",
-            "Least number of groups that together hold half",
+            "Smallest number of groups that together hold half",
             "fewest groups that hold half of the groups' supply",
         ),
     }

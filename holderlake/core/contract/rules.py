@@ -18,14 +18,14 @@ class Rules(BaseModel, frozen=True):
 
     supernode_degree: int = Field(default=10_000, ge=1, description="Distinct counterparties that make a supernode")
     hypernode_transfers: int = Field(default=200_000, ge=0, description="A hypernode has more transfers than this")
-    magic_links: int = Field(default=2, ge=1, description="Least shown holders that a magic node is linked to")
-    magic_limit: int = Field(default=40, ge=0, description="Most magic nodes of a map")
+    magic_links: int = Field(default=2, ge=1, description="Minimum shown holders that a magic node is linked to")
+    magic_limit: int = Field(default=40, ge=0, description="Maximum magic nodes of a map")
     time_window: int = Field(default=300, ge=1, description="Seconds of a time node's window")
-    time_links: int = Field(default=2, ge=1, description="Least shown holders that share a time node")
+    time_links: int = Field(default=2, ge=1, description="Minimum shown holders that share a time node")
     time_wallets: int = Field(
-        default=20, ge=1, description="Most counterparties of the exchange in the window of a time node"
+        default=20, ge=1, description="Maximum counterparties of the exchange in the window of a time node"
     )
-    time_limit: int = Field(default=40, ge=0, description="Most time nodes of a map")
+    time_limit: int = Field(default=40, ge=0, description="Maximum time nodes of a map")
     fresh_wallet_seconds: int = Field(default=10 * 86_400, ge=0, description="Age under which a wallet is fresh")
     time_allowed: Annotated[frozenset[Address], PlainSerializer(sorted, return_type=list[str])] = Field(
         default=frozenset(), description="Contracts that can be time nodes, in addition to exchanges"

@@ -21,7 +21,7 @@ from holderlake.core.dagster.versions import chosen_version, code_version, prove
 from holderlake.core.extras import is_installed
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.lake.lake import Lake
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.workspace import Workspace
 
 TABLE_PLOTS: Final[Kind[Callable[[str, Lake, str, datetime], Mapping[str, Any]]]] = Kind("table_plots")

@@ -19,8 +19,8 @@ from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
 from holderlake.core.lake.lake import LakeError
-from holderlake.core.parts import Kind
 from holderlake.core.provider.errors import PermanentError, TransientError
+from holderlake.core.registry import Kind
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import WarehouseError
@@ -116,9 +116,9 @@ async def ingest_run(
     of the other endpoints are fetched before the error is raised.
     """
     refused: dict[str, PermanentError] = {}
-    async with workspace.provider(run_id) as provider:
-        context = IngestContext(provider, workspace, options.refresh, options.refresh_since)
-        with cancelling(provider):
+    async with workspace.fetcher(run_id) as fetcher:
+        context = IngestContext(fetcher, workspace, options.refresh, options.refresh_since)
+        with cancelling(fetcher):
             for stream, chain, instants in work:
                 if stream.endpoint in refused:
                     continue
@@ -135,7 +135,7 @@ async def ingest_run(
                 try:
                     await ingest(context, stream, chain, instants, options.tokens or None, report)
                 except TransientError as error:
-                    error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
+                    error.maybe_charged |= fetcher.counters.broken > 0  # a retry would repeat those calls too
                     raise
                 except PermanentError as error:
                     if error.stops != "endpoint":
@@ -143,7 +143,7 @@ async def ingest_run(
                     refused[stream.endpoint] = error
                 finally:
                     on_item(stream, chain, instants, results)
-            provider.check_running()
+            fetcher.check_running()
     for refusal in refused.values():
         raise refusal
 

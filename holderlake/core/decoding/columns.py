@@ -26,7 +26,7 @@ FIRST_SECOND: Final = -62_135_596_800
 LAST_SECOND: Final = 253_402_300_799
 """Unix seconds of the last second of year 9999."""
 LONGEST_AMOUNT: Final = 400
-"""Most digits of an amount. A number such as 1e999999999, written without exponent, would fill the memory."""
+"""Maximum digits of an amount. A number such as 1e999999999, written without exponent, would fill the memory."""
 
 _SEPARATOR: Final = b"\x1f"
 """Separator of joined texts: a byte that valid JSON does not contain."""

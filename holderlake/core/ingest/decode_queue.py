@@ -31,9 +31,9 @@ Result = TypeVar("Result")
 
 _BATCH: Final = 32
 _COMMITS: Final = 8
-"""Most commits to a bucket at a time. They run in parallel, because a commit mostly waits for the bucket."""
+"""Maximum commits to a bucket at a time. They run in parallel, because a commit mostly waits for the bucket."""
 _LONGEST_WAIT: Final = 0.2
-"""Most seconds that an answer waits for others to be decoded with it."""
+"""Maximum seconds that an answer waits for others to be decoded with it."""
 
 Tables: TypeAlias = dict[str, pa.Table]
 Decode: TypeAlias = Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]

@@ -26,7 +26,7 @@ from holderlake.core.decoding.answers import Decoded
 from holderlake.core.decoding.lenient import UNREADABLE_ROW
 from holderlake.core.ingest.decode_queue import PendingDecode
 from holderlake.core.ingest.lacking import lacking
-from holderlake.core.ingest.stream import IngestContext, Missing, Options, Partition, PartitionResult, Stream
+from holderlake.core.ingest.stream import ChainInstant, IngestContext, MissingSubjects, Options, PartitionResult, Stream
 from holderlake.core.lake.lake import SUBJECT_COLUMNS, Manifest, PartitionUpdate
 from holderlake.core.provider import errors
 from holderlake.core.provider.client import Response
@@ -37,7 +37,7 @@ from holderlake.core.units import counted
 T = TypeVar("T")
 
 ANSWERS_AT_ONCE: Final = 512
-"""Most answers in memory: fetched or being fetched, for partitions that are not committed yet.
+"""Maximum answers in memory: fetched or being fetched, for partitions that are not committed yet.
 
 The rows of a partition with more answers are on disk until its commit. ``provider`` limits the open calls.
 """
@@ -113,7 +113,7 @@ async def gather_until_stopped(tasks: Sequence[asyncio.Task[T]], context: Ingest
     until no call, decode or commit is under way, so that paid answers are committed first.
     """
     all_done = asyncio.gather(*tasks)
-    cancelled = asyncio.ensure_future(context.provider.cancelled.wait())
+    cancelled = asyncio.ensure_future(context.fetcher.cancelled.wait())
     try:
         await asyncio.wait((all_done, cancelled), return_when=asyncio.FIRST_COMPLETED)
         if not all_done.done() or isinstance(all_done.exception(), PermanentError):
@@ -131,13 +131,13 @@ async def _wait_until_idle(tasks: Collection[asyncio.Task[Any]], context: Ingest
     pending = set(tasks)
     while pending:
         _, unfinished = await asyncio.wait(pending, timeout=_IDLE_SECONDS)
-        if len(unfinished) == len(pending) and not (context.provider.is_busy or context.decoder.is_busy):
+        if len(unfinished) == len(pending) and not (context.fetcher.is_busy or context.decoder.is_busy):
             return
         pending = unfinished
 
 
 async def fetch_partition(
-    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None
+    context: IngestContext, stream: Stream, partition: ChainInstant, only: Sequence[str] | None
 ) -> PartitionResult:
     """Fetch a partition's missing subjects and commit their rows. ``only`` names the tokens to consider (None: all).
 
@@ -160,7 +160,7 @@ async def fetch_partition(
                 batch.merge(outcome)
         stop = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
         if stop is None and not all(isinstance(outcome, Batch) for outcome in outcomes):
-            stop = context.provider.stopped
+            stop = context.fetcher.stopped
         if stop is not None:  # commit the answers that are paid
             subjects = [subject for group in batch.groups for subject in group.subjects]
             if subjects and (batch.covered or not batch.outage):
@@ -187,7 +187,7 @@ async def _fetch_group(
     context: IngestContext,
     settings: Settings,
     stream: Stream,
-    partition: Partition,
+    partition: ChainInstant,
     subjects: Sequence[str],
     is_large: bool,
 ) -> Batch:
@@ -198,17 +198,17 @@ async def _fetch_group(
     batch = Batch()
     requests = stream.requests(settings, partition, subjects, context.refresh)
     answers: list[Response] = []
-    async with context.provider.slots.slot():
+    async with context.fetcher.slots.slot():
         try:
             for request in requests:
                 as_of = stream.archive_as_of(partition)
-                answers.append(await context.provider.fetch(request, as_of, refresh=context.refresh))
+                answers.append(await context.fetcher.fetch(request, as_of, refresh=context.refresh))
                 batch.credits += answers[-1].cost or 0
                 batch.calls += not answers[-1].from_archive
             item = PendingDecode(stream.decode, partition.chain, partition.as_of, subjects, answers)
             if stream.together:
                 item = replace(item, subject_column=SUBJECT_COLUMNS[stream.by])
-            decoded = await context.decoder.decode(item, context.provider.slots)
+            decoded = await context.decoder.decode(item, context.fetcher.slots)
             if is_large and decoded.tables:
                 rows = await context.decoder.run(partial(spilled, context.workspace.settings.home), decoded.tables)
                 decoded = replace(decoded, tables=rows)
@@ -271,7 +271,7 @@ def _add_rows(
 
 
 async def commit(
-    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
+    context: IngestContext, stream: Stream, partition: ChainInstant, missing: MissingSubjects, batch: Batch
 ) -> PartitionResult:
     """Commit a batch to the lake, and return the state of the partition after the commit.
 
@@ -311,13 +311,18 @@ async def commit(
 
 
 def _write(
-    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
+    context: IngestContext,
+    stream: Stream,
+    partition: ChainInstant,
+    missing: MissingSubjects,
+    rules: str | None,
+    batch: Batch,
 ) -> Manifest:
     """Record in the archive which answers the commit uses, then write the tables to the lake. Return the manifest."""
     at = utc_now() if context.replay is None else context.replay.at
     lake, record = context.workspace.lake, None
     if context.replay is None:
-        place = (stream.name, partition.chain, partition_text(partition.as_of), context.provider.provider_id)
+        place = (stream.name, partition.chain, partition_text(partition.as_of), context.fetcher.provider_id)
         groups, options = tuple(batch.groups), dict(missing.options)
         made_from = provenance.Commit(*place, partition.live, at, groups, options, rules, partition.store_change)
         if lake.storage.keeps_records:
@@ -328,7 +333,7 @@ def _write(
         name: pa.concat_tables(batch.tables.get(name) or [TABLES[name].schema.empty_table()]) for name in stream.tables
     }
     common = {"chain": partition.chain, "as_of": partition.as_of}
-    redacted = context.provider.redacted  # an answer keeps a key that could be a word of its data
+    redacted = context.fetcher.redacted  # an answer keeps a key that could be a word of its data
     rows = [common | row | {"reason": redacted(row["reason"])} for row in [*batch.failures, *batch.unreadable]]
     failures = build(TABLES["failures"], rows, at)
     return lake.write(
@@ -337,7 +342,7 @@ def _write(
             partition.chain,
             partition.as_of,
             with_option_columns(tables, missing.options, rules),
-            provider=context.provider.provider_id,
+            provider=context.fetcher.provider_id,
             by=stream.by,
             requested=set(missing.subjects),
             covered={subject: answered_at or at for subject, answered_at in batch.covered.items()},

@@ -18,9 +18,9 @@ from typing import Final
 
 from holderlake.core.contract.times import check_passed
 from holderlake.core.ingest.partition import ANSWERS_AT_ONCE, fetch_partition, gather_until_stopped, worst
-from holderlake.core.ingest.stream import IngestContext, Partition, PartitionResult, Stream, filler_of, partition_of
+from holderlake.core.ingest.stream import ChainInstant, IngestContext, PartitionResult, Stream, filler_of, partition_of
 from holderlake.core.provider.errors import PermanentError, TransientError
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.settings import SettingsError
 from holderlake.core.signals import handling
 from holderlake.core.workspace import Workspace
@@ -85,7 +85,7 @@ async def ingest(
     errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if errors:
         raise next((error for error in errors if isinstance(error, PermanentError)), errors[0])
-    context.provider.check_running()
+    context.fetcher.check_running()
     results = [outcome for outcome in outcomes if isinstance(outcome, PartitionResult)]
     if not results and (outage := worst(outages)):
         raise outage
@@ -93,7 +93,7 @@ async def ingest(
 
 
 async def ingest_partition(
-    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None = None
+    context: IngestContext, stream: Stream, partition: ChainInstant, only: Sequence[str] | None = None
 ) -> PartitionResult:
     """Fetch or compute the missing subjects of one partition, and commit their rows.
 
@@ -114,7 +114,7 @@ def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:
 
 
 @contextmanager
-def cancelling(provider: Provider) -> Iterator[None]:
+def cancelling(provider: Fetcher) -> Iterator[None]:
     """In the ``with`` block, cancel the provider at the first signal and raise ``KeyboardInterrupt`` at the second.
 
     Use it while an event loop runs. Outside the main thread it does nothing.
@@ -124,7 +124,7 @@ def cancelling(provider: Provider) -> Iterator[None]:
         yield
 
 
-def _cancel(provider: Provider) -> None:
+def _cancel(provider: Fetcher) -> None:
     if provider.is_cancelled:
         raise KeyboardInterrupt
     provider.cancel()

@@ -20,7 +20,7 @@ from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.contract.times import partition_text, to_unix, utc_now
 from holderlake.core.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.core.lake.manifests import Manifest
-from holderlake.core.provider.fetcher import Provider, rules_text
+from holderlake.core.provider.fetcher import Fetcher, rules_text
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Filler, Workspace
 
@@ -29,7 +29,7 @@ Options: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Partition:
+class ChainInstant:
     """One chain at one as-of instant (UTC).
 
     ``live`` is true if the instant is the present. Then requests have no timestamp and no surcharge. ``store_change``
@@ -72,8 +72,8 @@ class Stream:
     source: str
     historic: bool
     batch: int
-    subjects: Callable[[Workspace, Partition], list[str]]
-    requests: Callable[[Settings, Partition, Sequence[str], bool], list[Request]]
+    subjects: Callable[[Workspace, ChainInstant], list[str]]
+    requests: Callable[[Settings, ChainInstant, Sequence[str], bool], list[Request]]
     decode: Decode
     endpoint: str
     contains: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
@@ -109,7 +109,7 @@ class Stream:
         """Split the subjects into lists of at most ``batch``, each of which is requested together."""
         return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
 
-    def archive_as_of(self, partition: Partition) -> datetime | str:
+    def archive_as_of(self, partition: ChainInstant) -> datetime | str:
         """Return the instant by which the archive stores the partition's answers.
 
         For an endpoint without history mode it is the text ``known`` and today's date. Answers of the user's own store
@@ -134,14 +134,14 @@ class Replay:
 
 @dataclass(frozen=True)
 class IngestContext:
-    """Provider and workspace of an ingest, and options that select subjects to request again.
+    """Fetcher and workspace of an ingest, and options that select subjects to request again.
 
     ``refresh``: fetch all subjects again, except in partitions written since ``refresh_since`` (UTC).
     ``again``: request covered subjects too, with archived answers where they exist.
     ``replay``: repeat this commit from the archive; None for a normal ingest.
     """
 
-    provider: Provider
+    fetcher: Fetcher
     workspace: Workspace
     refresh: bool = False
     refresh_since: datetime | None = None
@@ -154,9 +154,9 @@ class IngestContext:
         if self.replay is not None:
             return self.replay.rules
         filler = self.workspace.filler
-        return await self.provider.rules() if filler is None else rules_text(filler.rules)
+        return await self.fetcher.rules() if filler is None else rules_text(filler.rules)
 
-    def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
+    def missing(self, stream: Stream, partition: ChainInstant, only: Sequence[str] | None = None) -> MissingSubjects:
         """Return the subjects that a partition lacks, and the options for their requests.
 
         ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
@@ -173,11 +173,11 @@ class IngestContext:
             subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
         elif manifest and not refresh and not self.again:
             subjects = [subject for subject in subjects if subject not in manifest.answered]
-        return Missing(subjects, options if self.replay is None else self.replay.options)
+        return MissingSubjects(subjects, options if self.replay is None else self.replay.options)
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingSubjects:
     """Subjects that a partition lacks, and the request options for them."""
 
     subjects: list[str]
@@ -214,10 +214,10 @@ class PartitionResult:
     """The code of the failure of each subject that the partition was asked for and lacks."""
 
 
-def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
+def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> ChainInstant:
     """Return the partition of a chain at an instant (UTC), which is live within ``schedule.live_tolerance_seconds``."""
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
-    return Partition(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
+    return ChainInstant(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
 
 def filler_of(workspace: Workspace, stream: Stream) -> Filler | None:
@@ -226,7 +226,7 @@ def filler_of(workspace: Workspace, stream: Stream) -> Filler | None:
     return filler if filler is not None and stream.endpoint in filler.endpoints else None
 
 
-def watched_tokens(workspace: Workspace, partition: Partition) -> list[str]:
+def watched_tokens(workspace: Workspace, partition: ChainInstant) -> list[str]:
     """Return the normalised addresses of the watchlist's tokens on the partition's chain, without duplicates."""
     watched = workspace.settings.watchlist.get(partition.chain, [])
     return list(dict.fromkeys(normalise_address(token) for token in watched))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from holderlake.core.contract.tables import FAMILY_TABLES, SIDE_TABLES, TABLES, conform
 from holderlake.core.lake.manifests import FAILURES, REVISIONS, LakeError, Manifest
-from holderlake.core.lake.versions import Rows, repeated, with_answers
+from holderlake.core.lake.versions import VersionedRows, repeated, with_answers
 from holderlake.core.units import counted
 
 SUBJECT_COLUMNS: Final = {
@@ -27,7 +27,7 @@ SUBJECT_COLUMNS: Final = {
 """The column with a row's subject (what its request was about), by the kind of subject."""
 _INSTANTS: Final = ("as_of", "fetched_at")
 _LONG_RUN: Final = 100
-"""Least average number of rows of a subject for which sorting blocks of rows is faster than sorting single rows."""
+"""Minimum average number of rows of a subject for which sorting blocks of rows is faster than sorting single rows."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def rows_after_write(
         known_rows = {name: rows for name, rows in old_rows.items() if name not in SIDE_TABLES}
         if update.final:
             known_rows = {name: _fetched_since(rows, as_of) for name, rows in known_rows.items()}
-        partition = Rows(known_rows, revisions, old_manifest.answers)
+        partition = VersionedRows(known_rows, revisions, old_manifest.answers)
         repeated_times = {subject: answer_times.pop(subject) for subject in repeated(column, partition, answer_times)}
         about = {"family": update.family, "chain": update.chain, "as_of": as_of}
         result = with_answers(about, column, partition, subject_rows, repeated_times, lacking)

@@ -32,7 +32,7 @@ Tables = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
-class Rows:
+class VersionedRows:
     """Rows of a partition: ``tables`` has those known now, ``revisions`` the rows of the table of this name.
 
     ``answers`` are the times (naive UTC) of answers that no row shows, by subject.
@@ -74,7 +74,7 @@ class _Version(NamedTuple):
         return self.since <= time and (self.until is None or time < self.until)
 
 
-def repeated(column: str, partition: Rows, covered: Collection[str]) -> set[str]:
+def repeated(column: str, partition: VersionedRows, covered: Collection[str]) -> set[str]:
     """Return the covered subjects about which there were answers before; ``column`` is the column with a row's subject.
 
     Pass them to ``with_answers``.
@@ -89,11 +89,11 @@ def repeated(column: str, partition: Rows, covered: Collection[str]) -> set[str]
 def with_answers(
     about: Row,
     column: str,
-    partition: Rows,
+    partition: VersionedRows,
     new_rows: Tables,
     covered: Mapping[str, datetime],
     lacking: Mapping[str, Collection[str]],
-) -> Rows:
+) -> VersionedRows:
     """Return the rows of further answers, and of the older answers about the same subjects.
 
     - ``about``: the partition's ``family``, ``chain`` and ``as_of``.
@@ -105,7 +105,7 @@ def with_answers(
     ``tables`` of the result have the rows of covered subjects only, and the other rows of ``new_rows``.
     """
     if not covered:
-        return Rows(new_rows, partition.revisions, partition.answers)
+        return VersionedRows(new_rows, partition.revisions, partition.answers)
     was = {name: _by_subject(rows, column, covered) for name, rows in partition.tables.items()}
     revised = _by_subject(partition.revisions, "subject", covered)
     answers = dict(partition.answers)
@@ -120,12 +120,12 @@ def with_answers(
             for name in new_rows
         }
         answer = _Answer(about | {"subject": subject}, common, covered[subject], rows, uncompared)
-        subject_rows = Rows(
+        subject_rows = VersionedRows(
             old_rows, revised.get(subject, partition.revisions.slice(0, 0)), {subject: answers.pop(subject, [])}
         )
         parts.append(_with_answer(subject_rows, answer))
         answers |= {subject: times for subject, times in parts[-1].answers.items() if times}
-    return Rows(
+    return VersionedRows(
         {
             name: _joined_rows(rows, column, covered, [part.tables[name] for part in parts])
             for name, rows in new_rows.items()
@@ -135,7 +135,7 @@ def with_answers(
     )
 
 
-def _with_answer(subject_rows: Rows, answer: _Answer) -> Rows:
+def _with_answer(subject_rows: VersionedRows, answer: _Answer) -> VersionedRows:
     """Return the rows of a subject after an answer about it; ``subject_rows`` has the subject's rows before."""
     revisions = subject_rows.revisions.to_pylist()
     (noted,) = subject_rows.answers.values()
@@ -143,7 +143,7 @@ def _with_answer(subject_rows: Rows, answer: _Answer) -> Rows:
     if times and times[-1] <= answer.at and _confirms(subject_rows.tables, answer):
         confirmed = {name: _with_times_of(subject_rows.tables[name], rows) for name, rows in answer.tables.items()}
         new_times = [] if answer.at in times else [answer.at]
-        return Rows(confirmed, subject_rows.revisions, {answer.about["subject"]: [*noted, *new_times]})
+        return VersionedRows(confirmed, subject_rows.revisions, {answer.about["subject"]: [*noted, *new_times]})
     old_versions = {name: [*_versions(answer, name, subject_rows.tables[name], revisions)] for name in answer.tables}
     new_contents = {name: [*_contents(answer, name, rows)] for name, rows in answer.tables.items()}
     at = _free_time(answer.at, times, old_versions, new_contents)
@@ -157,7 +157,7 @@ def _with_answer(subject_rows: Rows, answer: _Answer) -> Rows:
         rows += _revisions(answer.about | {"table_name": name}, new_versions, order)
     shown_times = _shown_times(tables, rows)
     times_left = [time for time in order if time not in shown_times]
-    return Rows(tables, pa.Table.from_pylist(rows, _SCHEMA), {answer.about["subject"]: times_left})
+    return VersionedRows(tables, pa.Table.from_pylist(rows, _SCHEMA), {answer.about["subject"]: times_left})
 
 
 def _confirms(known_tables: Tables, answer: _Answer) -> bool:

@@ -46,7 +46,7 @@ _UNREAD: Final = 32
 _RULES_SECONDS: Final = 10.0
 """Seconds to wait for the rules at most."""
 _RULES_CHARACTERS: Final = 100_000
-"""Most characters of rules that are kept, because each row of ``maps`` has a copy."""
+"""Maximum characters of rules that are kept, because each row of ``maps`` has a copy."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class _Flight:
     callers: int = 0
 
 
-class Provider:
+class Fetcher:
     """Fetches answers for one run, in one event loop. ``provider_id`` is the provider's name in archive and lake.
 
     If ``is_free``, calls cost nothing, whatever the service in this process books on its own account.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 from pydantic import Field, SecretStr, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.setting_types import PathSetting, Section, TypedTokens, read_secret
 from holderlake.core.settings.sections.lake import LakeSettings, SqlSettings, StateSettings
 from holderlake.core.settings.sections.provider import (

@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from holderlake.core.storage import postgresql, sqlite
+from holderlake.core.storage.atomic_files import is_full
 from holderlake.core.storage.formats import format_fault
 from holderlake.core.storage.postgresql import ConnectionLost, Postgres
 from holderlake.core.storage.sqlite import BUSY_SECONDS, DatabaseError
@@ -86,10 +87,8 @@ class State:
             finally:
                 connection.close()
         self._connect_by("sqlite", partial(sqlite.connect, place, synchronous, busy_seconds), busy_seconds)
-        with self.transaction(write=False) as db:
-            is_complete = set(sa.inspect(db).get_table_names()) >= set(tables.tables)
-        if is_complete and (number or not version):
-            return  # also on a full disk, where a write would fail
+        if place.stat().st_size and is_full(place.parent):
+            return  # the tables are read, and a write is refused
         with self.transaction() as db:
             tables.create_all(db)
             if version and not number:

@@ -28,7 +28,7 @@ from holderlake.core.warehouse import schema
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
-"""Most rows to sort at once."""
+"""Maximum rows to sort at once."""
 _FEW_INSTANTS: Final = 4
 """Fewest instants of a month and chain in one load. Rows of a smaller load are out of order (``_internal.mixed``)."""
 _DELETE: Final = """
@@ -69,7 +69,7 @@ _INSERT_STATE: Final = {
 Item = TypeVar("Item")
 File = tuple[str, Path]
 """The chain of a Parquet file, and its path."""
-Partition = tuple[str, str, datetime]
+PartitionKey = tuple[str, str, datetime]
 """A partition: its family, chain and instant (naive UTC)."""
 
 
@@ -81,7 +81,7 @@ class Pending:
     sha: str
 
     @property
-    def key(self) -> Partition:
+    def key(self) -> PartitionKey:
         return (self.manifest.family, self.manifest.chain, self.manifest.as_of)
 
 
@@ -91,7 +91,7 @@ class Loading:
     ``before`` has the SHA-256 of each manifest that was loaded earlier, by partition.
     """
 
-    def __init__(self, lake: Lake, known_partitions: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
+    def __init__(self, lake: Lake, known_partitions: Mapping[PartitionKey, str], damaged: Sequence[str] = ()) -> None:
         self.lake = lake
         self.known_partitions = known_partitions
         self.loaded: list[Pending] = []
@@ -169,7 +169,7 @@ def _in_order(partition: Pending) -> tuple[str, str, str]:
     return (partition.manifest.timestamp[:6], partition.manifest.chain, partition.manifest.timestamp)
 
 
-def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pending], list[str]]:
+def pending_of(lake: Lake, loaded: Mapping[PartitionKey, str]) -> tuple[list[Pending], list[str]]:
     """Return the manifests that are new or changed since the last load, and messages about damaged manifests.
 
     The manifests are sorted by month and chain. ``loaded`` has the SHA-256 of each loaded manifest by partition.

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table, column
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.warehouse import spending
 
 

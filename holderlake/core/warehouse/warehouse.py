@@ -45,7 +45,7 @@ from holderlake.core.warehouse.connections import (
     run_query,
     transfers_folder,
 )
-from holderlake.core.warehouse.loader import Loading, Partition, pending_of
+from holderlake.core.warehouse.loader import Loading, PartitionKey, pending_of
 from holderlake.core.warehouse.spending import LedgerReader
 
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
@@ -102,7 +102,7 @@ class _State:
     Both are empty if there is no file.
     """
 
-    loaded: Mapping[Partition, str]
+    loaded: Mapping[PartitionKey, str]
     installed: Mapping[str, str]
 
 

@@ -20,7 +20,7 @@ TokenKeys = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Entries:
+class AddressEntries:
     """Transfers of some addresses, without transfers to oneself. A transfer between two of the addresses has two
     entries.
 
@@ -36,10 +36,10 @@ class Entries:
     inward: Array
     times: Array
 
-    def at(self, places: Array) -> Entries:
+    def at(self, places: Array) -> AddressEntries:
         """Return the entries at the indices ``places``."""
         columns = (getattr(self, field.name)[places] for field in fields(self)[1:])
-        return Entries(self.addresses, *columns)
+        return AddressEntries(self.addresses, *columns)
 
     def ends(self) -> tuple[Array, Array]:
         """Return two arrays: the address number of each entry's sender, and of its receiver."""
@@ -63,7 +63,7 @@ def token_mask(view: View, tokens: TokenKeys) -> Array:
 
 def entries_of(
     view: View, addresses: Array, counts: Array, second: int, counterparties: Array | None = None
-) -> Entries:
+) -> AddressEntries:
     """Return the entries of addresses up to and including the unix second ``second``.
 
     ``addresses`` are address numbers. ``counts`` is a mask by token number (``token_mask``) of the tokens to include.
@@ -82,29 +82,29 @@ def entries_of(
             is_kept &= are_among(others, counterparties)
         kept = np.flatnonzero(is_kept)
         columns = (owners[kept], others[kept], kinds[kept] >> 1, (kinds[kept] & 1).astype(np.bool_))
-        pieces.append(Entries(addresses, *columns, run.times[places[kept]].astype(np.int64)))
+        pieces.append(AddressEntries(addresses, *columns, run.times[places[kept]].astype(np.int64)))
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]
     none = np.empty(0, np.int32)
-    empty = Entries(addresses, none, none, none, none.astype(np.bool_), none.astype(np.int64))
+    empty = AddressEntries(addresses, none, none, none, none.astype(np.bool_), none.astype(np.int64))
     entries = joined_entries([empty, *pieces], addresses)
     return entries.at(np.lexsort((entries.times, entries.owners)))
 
 
-def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
-    """Join several ``Entries`` into one. The ``owners`` of all ``pieces`` must be indices into the same
+def joined_entries(pieces: Sequence[AddressEntries], addresses: Array) -> AddressEntries:
+    """Join several ``AddressEntries`` into one. The ``owners`` of all ``pieces`` must be indices into the same
     ``addresses``."""
-    columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Entries)[1:])
-    return Entries(addresses, *columns)
+    columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(AddressEntries)[1:])
+    return AddressEntries(addresses, *columns)
 
 
-def concatenate_entries(entries: Entries, further: Entries) -> Entries:
+def concatenate_entries(entries: AddressEntries, further: AddressEntries) -> AddressEntries:
     """Join the entries of two lists of addresses. The result's addresses are those of ``entries``, then those of
     ``further``."""
     addresses = np.concatenate([entries.addresses, further.addresses])
     owners = further.owners + np.int32(len(entries.addresses))
-    shifted = Entries(addresses, owners, further.others, further.tokens, further.inward, further.times)
+    shifted = AddressEntries(addresses, owners, further.others, further.tokens, further.inward, further.times)
     return joined_entries([entries, shifted], addresses)
 
 
@@ -112,7 +112,7 @@ def concatenate_entries(entries: Entries, further: Entries) -> Entries:
 class Shared:
     """Entries with a key (for example the counterparty) that several owners have in common.
 
-    Three arrays have one value for each of these entries: ``places`` (its index in the ``Entries`` that were searched),
+    Three arrays have one value for each of these entries: ``places`` (its index in the searched entries),
     ``key_places`` (the index of its key in ``keys``) and ``firsts`` (True for the owner's first entry with the key).
     """
 
@@ -122,7 +122,9 @@ class Shared:
     keys: Array
 
 
-def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
+def shared_keys(
+    entries: AddressEntries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]
+) -> Shared:
     """Return the entries whose key belongs to at least ``least`` different owners.
 
     ``places`` are the indices of the entries to examine. ``keys`` has an integer key for each of the ``places``.

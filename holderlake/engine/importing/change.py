@@ -43,7 +43,7 @@ from holderlake.engine.importing.rows import (
     write_rows,
 )
 from holderlake.engine.importing.run_writer import (
-    Entries,
+    AdjacencyEntries,
     EntryBuffer,
     entries_of_run,
     merged_entries,
@@ -399,7 +399,7 @@ class Change:
     def _drop_run(self, file: str) -> None:
         self._catalog.execute("DELETE FROM runs WHERE file = ?", (file,))
 
-    def _write_run(self, entries: Iterator[Entries], count: int, is_wide: bool) -> None:
+    def _write_run(self, entries: Iterator[AdjacencyEntries], count: int, is_wide: bool) -> None:
         if count:
             name = self._import.new_name()
             write_run(self._opened.path(name, "run"), entries, count, is_wide, self._spool, self._budget)

@@ -22,7 +22,7 @@ from holderlake.engine.files.listing import Listing
 FOLDERS: Final = ("transfers", "openings", "arrays", "balances")
 _SPOOL: Final = ".spool-"
 _LEAST_BYTES: Final = 50
-"""Least number of bytes that a new transfer needs: 28 in a part, 26 in a run (two entries), and its row in Parquet.
+"""Smallest number of bytes that a new transfer needs: 28 in a part, 26 in a run (two entries), and its row in Parquet.
 
 Typical transfers need 200.
 """

@@ -25,7 +25,7 @@ _GRID: Final = 4_096
 """Number of addresses at which the entries of several runs may be divided into ranges."""
 
 
-class Entries(NamedTuple):
+class AdjacencyEntries(NamedTuple):
     """Entries of the adjacency, as arrays with a value for each entry.
 
     ``owners`` and ``others`` (the counterparties) are address numbers, ``times`` unix seconds. ``kinds`` is the token
@@ -42,11 +42,11 @@ class Entries(NamedTuple):
         """Integers by which entries are sorted: by owner, then by time."""
         return (self.owners.astype(np.int64) << 32) | np.clip(self.times, 0, 2**32 - 1).astype(np.int64)
 
-    def at(self, places: Array | slice) -> Entries:
+    def at(self, places: Array | slice) -> AdjacencyEntries:
         """Return the entries at the indices ``places``."""
-        return Entries(*(column[places] for column in self))
+        return AdjacencyEntries(*(column[places] for column in self))
 
-    def ordered(self) -> Entries:
+    def ordered(self) -> AdjacencyEntries:
         """Return the entries, sorted by owner and time."""
         if len(self.times) and self.times.min() >= 0 and self.times.max() < 2**32:
             return self.at(np.argsort(self.keys))
@@ -78,7 +78,7 @@ class EntryBuffer:
         for side in (moves.senders, moves.receivers):
             self._sample.add((side[stride].astype(np.int64) << 32) | np.clip(times[stride], 0, 2**32 - 1))
 
-    def entries(self) -> Iterator[Entries]:
+    def entries(self) -> Iterator[AdjacencyEntries]:
         """Yield all entries by owner and time, in batches. A second call is not possible."""
         cuts = self._sample.cuts(-(-self.count // self._budget.chunk))
         buckets = ArrayBuckets(self._spool, self._budget.waiting)
@@ -91,13 +91,13 @@ class EntryBuffer:
                     buckets.add(0, batch)
         self._moves.drop(0)
         for number in buckets.numbers():
-            yield Entries(*buckets.take(number)).ordered()
+            yield AdjacencyEntries(*buckets.take(number)).ordered()
 
 
-def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -> Entries:
+def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -> AdjacencyEntries:
     apart = np.flatnonzero(senders != receivers)
     kinds = tokens * np.int32(2)
-    return Entries(
+    return AdjacencyEntries(
         np.concatenate([senders, receivers[apart]]),
         np.concatenate([receivers, senders[apart]]),
         np.concatenate([times, times[apart]]),
@@ -105,7 +105,7 @@ def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -
     )
 
 
-def entries_of_run(run: Run, rows: int, span: tuple[int, int] | None = None) -> Iterator[Entries]:
+def entries_of_run(run: Run, rows: int, span: tuple[int, int] | None = None) -> Iterator[AdjacencyEntries]:
     """Yield the entries of a run by owner and time, in batches of ``rows`` entries. ``span`` has the indices of the
     first entry and of the end; None means all entries."""
     first, last = span or (0, len(run.others))
@@ -120,12 +120,12 @@ def entries_of_run(run: Run, rows: int, span: tuple[int, int] | None = None) -> 
             else np.arange(first_owner, last_owner, dtype=np.int32)
         )
         part = slice(start, end)
-        yield Entries(
+        yield AdjacencyEntries(
             np.repeat(numbers, np.diff(edges)), run.others[part], run.times[part].astype(np.int64), run.kinds[part]
         )
 
 
-def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
+def merged_entries(sources: Sequence[Iterator[AdjacencyEntries]]) -> Iterator[AdjacencyEntries]:
     """Merge the entries of several sources. Each source, and the result, is sorted by owner and time."""
     if len(sources) == 1:
         yield from sources[0]
@@ -133,17 +133,17 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
     yield from (rows.entries for rows in merge_sorted([_rows(source) for source in sources], _keys, _Rows.at, _join))
 
 
-def joined_entries(sources: Iterable[Iterator[Entries]]) -> Entries:
+def joined_entries(sources: Iterable[Iterator[AdjacencyEntries]]) -> AdjacencyEntries:
     """Return the entries of several sources, sorted by owner and time, in one batch."""
     batches = [entries for source in sources for entries in source]
-    return Entries(*map(np.concatenate, zip(*batches, strict=True))).ordered()
+    return AdjacencyEntries(*map(np.concatenate, zip(*batches, strict=True))).ordered()
 
 
 class _Rows:
-    """A batch of entries whose length is the number of entries, as ``merge_sorted`` expects. The length of ``Entries``,
+    """A batch of entries whose length is the number of entries, as ``merge_sorted`` expects. The length of those,
     a tuple, is the number of its columns."""
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: AdjacencyEntries) -> None:
         self.entries = entries
 
     def __len__(self) -> int:
@@ -153,7 +153,7 @@ class _Rows:
         return _Rows(self.entries.at(places))
 
 
-def _rows(source: Iterator[Entries]) -> Iterator[_Rows]:
+def _rows(source: Iterator[AdjacencyEntries]) -> Iterator[_Rows]:
     return (_Rows(entries) for entries in source if len(entries.times))
 
 
@@ -170,7 +170,9 @@ def _join(several: list[_Rows]) -> _Rows:
 # ---------------------------------------------------------------------- writing
 
 
-def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool, spool: Path, budget: Budget) -> None:
+def write_run(
+    path: Path, entries: Iterator[AdjacencyEntries], count: int, is_wide: bool, spool: Path, budget: Budget
+) -> None:
     """Write ``count`` (at least one) entries, sorted by owner and time, as a run at ``path``.
 
     ``is_wide`` is True if unix seconds need 8 bytes.
@@ -239,7 +241,7 @@ def merge_runs(
     return True
 
 
-def _renumbered(source: Iterator[Entries], added: int) -> Iterator[Entries]:
+def _renumbered(source: Iterator[AdjacencyEntries], added: int) -> Iterator[AdjacencyEntries]:
     """Yield the entries with ``added`` added to their token numbers."""
     for entries in source:
         yield entries._replace(kinds=entries.kinds + np.int32(2 * added))
@@ -274,12 +276,12 @@ def join_runs(path: Path, runs: Sequence[Run], spool: Path, budget: Budget) -> i
     return count
 
 
-def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]]:
+def _with_next_owner(entries: Iterable[AdjacencyEntries]) -> Iterator[tuple[AdjacencyEntries, int]]:
     """Yield each batch of entries with an address number: the owner of the next batch's first entry.
 
     For the last batch, the number is -1.
     """
-    waiting: Entries | None = None
+    waiting: AdjacencyEntries | None = None
     for batch in entries:
         if not len(batch.owners):
             continue
@@ -290,7 +292,7 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
         yield waiting, -1
 
 
-def _firsts(entries: Entries) -> Array:
+def _firsts(entries: AdjacencyEntries) -> Array:
     """Return the array ``Run.firsts`` for the given entries, as if an owner had no earlier entries.
 
     A bit is set in the owner's first entry with a counterparty (``ANY``), in the first one from it (``INWARD``), and in

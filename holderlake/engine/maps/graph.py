@@ -17,8 +17,8 @@ from holderlake.core.contract.times import to_unix
 from holderlake.engine.files.adjacency import NEVER
 from holderlake.engine.files.arrays import are_among, take_or_missing
 from holderlake.engine.files.entries import (
+    AddressEntries,
     AddressOrder,
-    Entries,
     concatenate_entries,
     entries_of,
     shared_keys,
@@ -159,7 +159,11 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
 
 
 def _uses(
-    inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, holder_entries: Entries, magic_entries: Entries
+    inputs: GraphInput,
+    names: AddressOrder,
+    time_windows: TimeWindows,
+    holder_entries: AddressEntries,
+    magic_entries: AddressEntries,
 ) -> Uses:
     """Return the transfers between wallets and exchanges in the windows that make time nodes.
 
@@ -177,12 +181,12 @@ def _uses(
     )
 
 
-def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
+def _transfers(names: AddressOrder, entries: AddressEntries) -> Transfers:
     senders, receivers = entries.ends()
     return Transfers(names.places(senders), names.places(receivers), entries.tokens, entries.times)
 
 
-def _magic_nodes(inputs: GraphInput, holder_entries: Entries, places: Array, is_shown: Array, top: Top) -> Array:
+def _magic_nodes(inputs: GraphInput, holder_entries: AddressEntries, places: Array, is_shown: Array, top: Top) -> Array:
     """Return the magic nodes of each instant: a row of address numbers, the most connected first, filled up with -1.
 
     ``holder_entries`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is a
@@ -236,7 +240,7 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
     return rows
 
 
-def _among_nodes(holder_entries: Entries, magic_entries: Entries) -> Entries:
+def _among_nodes(holder_entries: AddressEntries, magic_entries: AddressEntries) -> AddressEntries:
     """Return the transfers between two nodes, each once.
 
     ``holder_entries`` are the transfers of shown holders, ``magic_entries`` those of magic nodes. A transfer can be in
@@ -309,7 +313,7 @@ class TimeWindows:
         """The exchanges of those windows that are time nodes at one or more instants, as address numbers."""
         return np.unique(self.of_window[self.time_nodes[self.time_nodes >= 0]])
 
-    def uses_among(self, entries: Entries) -> tuple[Array, Array]:
+    def uses_among(self, entries: AddressEntries) -> tuple[Array, Array]:
         """Return two arrays: the indices of the entries inside a window, and for each of them its window's index into
         ``keys``."""
         if not len(self.keys):
@@ -325,7 +329,7 @@ class TimeWindows:
         return places, window_places[places]
 
 
-def time_windows_of(inputs: GraphInput, holder_entries: Entries, places: Array, is_shown: Array) -> TimeWindows:
+def time_windows_of(inputs: GraphInput, holder_entries: AddressEntries, places: Array, is_shown: Array) -> TimeWindows:
     """Return the time windows in which at least ``Rules.time_links`` shown holders used the same exchange.
 
     ``holder_entries`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is an

@@ -36,7 +36,7 @@ from holderlake.engine.queries.addresses import (
     first_times,
     labels_of_kinds,
 )
-from holderlake.engine.queries.balance_rows import Rows, largest, read_balances, sums_at
+from holderlake.engine.queries.balance_rows import BalanceSpans, largest, read_balances, sums_at
 from holderlake.engine.queries.balances import no_holders, shares_of, supported_token
 from holderlake.engine.queries.negative_balances import summaries_of
 from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
@@ -68,10 +68,10 @@ class MapData:
     seconds: Array
     scored: bool
     supplies: list[int]
-    marked: Rows
+    marked: BalanceSpans
     kinds: Array
-    free: Rows
-    fresh: Rows
+    free: BalanceSpans
+    fresh: BalanceSpans
     top: Top
     graphs: Graphs
     node_activity: Activity
@@ -190,7 +190,7 @@ def _map_data(inputs: GraphInput) -> MapData:
     )
 
 
-def _fresh(inputs: GraphInput, free: Rows) -> Rows:
+def _fresh(inputs: GraphInput, free: BalanceSpans) -> BalanceSpans:
     """Return the balances of ``free`` while their holders are fresh wallets."""
     store, seconds, age = inputs.store, inputs.seconds, inputs.store.rules.fresh_wallet_seconds
     begun = first_times(store, inputs.view)

@@ -21,7 +21,7 @@ import numpy as np
 
 from holderlake.engine.numeric import aggregates
 from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
-from holderlake.engine.queries.balance_rows import Rows, largest
+from holderlake.engine.queries.balance_rows import BalanceSpans, largest
 
 LARGEST: Final = 10
 """Length of ``Groups.largest`` if a map has that many groups. It may be longer."""
@@ -92,7 +92,7 @@ def _half_rank(sizes: Sequence[int], total: int) -> int:
     return next((rank for rank, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= total), 0)
 
 
-def groups_at(free: Rows, shown_holders: Sequence[Shown]) -> list[Groups]:
+def groups_at(free: BalanceSpans, shown_holders: Sequence[Shown]) -> list[Groups]:
     """Return the groups at each instant: the clusters, and every holder outside clusters.
 
     ``free`` has all holders that a map may show, ``shown_holders`` the largest of them at each instant.
@@ -108,7 +108,7 @@ def groups_at(free: Rows, shown_holders: Sequence[Shown]) -> list[Groups]:
     return [_groups(*values) for values in zip(all_free, shown_holders, next_balances, strict=True)]
 
 
-def _free_holders_at(free: Rows, instants: int) -> list[Groups]:
+def _free_holders_at(free: BalanceSpans, instants: int) -> list[Groups]:
     """Return the sums over all balances of ``free`` at each instant. Each holder is one group, ``largest`` is empty.
 
     ``instants`` is the number of instants.
@@ -119,7 +119,7 @@ def _free_holders_at(free: Rows, instants: int) -> list[Groups]:
     return [Groups([], *sums) for sums in zip(*columns, strict=True)]
 
 
-def _next_largest(free: Rows, skipped_counts: Sequence[int]) -> list[list[int]]:
+def _next_largest(free: BalanceSpans, skipped_counts: Sequence[int]) -> list[list[int]]:
     """Return for each instant up to ``LARGEST`` balances in descending order, without the largest ones.
 
     ``skipped_counts`` has for each instant the number of largest balances to leave out.

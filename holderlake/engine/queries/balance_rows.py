@@ -36,7 +36,7 @@ _LOWEST: Final = 128
 """The number of lowest balances that are always in the order of their addresses; maps list up to 100."""
 
 
-class Rows(NamedTuple):
+class BalanceSpans(NamedTuple):
     """Balances over instants, as arrays with one value for each balance.
 
     ``addresses`` are address numbers, ``balances`` are raw, as limbs (64-bit words, see ``bigint``). A balance is valid
@@ -48,11 +48,13 @@ class Rows(NamedTuple):
     firsts: Array
     lasts: Array
 
-    def at(self, places: Array | slice) -> Rows:
+    def at(self, places: Array | slice) -> BalanceSpans:
         """Return the rows at the indices ``places``, or where the mask ``places`` is True."""
         if isinstance(places, slice) or places.dtype == np.bool_:
-            return Rows(*(column[places] for column in self))
-        return Rows(*(column.take(places, axis=0) for column in self))  # ten times as fast as an index for limbs
+            return BalanceSpans(*(column[places] for column in self))
+        return BalanceSpans(
+            *(column.take(places, axis=0) for column in self)
+        )  # ten times as fast as an index for limbs
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,11 @@ class TokenBalances:
     """
 
     supplies: list[int]
-    rows: Rows
-    negative: Rows
+    rows: BalanceSpans
+    negative: BalanceSpans
 
 
-def largest(rows: Rows, instants: int, count: int) -> tuple[Array, Array]:
+def largest(rows: BalanceSpans, instants: int, count: int) -> tuple[Array, Array]:
     """Return the ``count`` largest rows at each instant, as two arrays: indices of instants, and indices of rows.
 
     The result is sorted by instant, then rank. ``instants`` is the number of instants.
@@ -82,7 +84,7 @@ def largest(rows: Rows, instants: int, count: int) -> tuple[Array, Array]:
     return instant_of[is_largest], places[is_largest]
 
 
-def _enough(rows: Rows, instants: int, count: int, order: Array | None = None) -> int:
+def _enough(rows: BalanceSpans, instants: int, count: int, order: Array | None = None) -> int:
     """Return a number of rows, the first of which give each instant ``count`` rows; all if there are too few.
 
     ``order`` has the indices that sort the rows; None if they are sorted.
@@ -96,21 +98,21 @@ def _enough(rows: Rows, instants: int, count: int, order: Array | None = None) -
     return min(size, len(rows.addresses))
 
 
-def sums_at(rows: Rows, instants: int) -> list[int]:
+def sums_at(rows: BalanceSpans, instants: int) -> list[int]:
     """Return the exact sum of the balances at each instant; ``instants`` is the number of instants."""
     sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
     aggregates.add_intervals(rows.balances, rows.firsts, rows.lasts, sums)
     return digits_to_ints(np.cumsum(sums, axis=0)[:-1])
 
 
-def _counts_at(rows: Rows, instants: int) -> Array:
+def _counts_at(rows: BalanceSpans, instants: int) -> Array:
     """Return the number of rows at each instant; ``instants`` is the number of instants."""
     begun, ended = (np.bincount(ends, minlength=instants + 1) for ends in (rows.firsts, rows.lasts))
     counts: Array = np.cumsum(begun - ended)[:instants]
     return counts
 
 
-def negative_at(view: View, key: Key, seconds: Array) -> Rows:
+def negative_at(view: View, key: Key, seconds: Array) -> BalanceSpans:
     """Return the balances below zero of a token (chain, address) at the end of each of the ascending unix
     ``seconds``."""
     return read_balances(view, key, seconds, below_zero=len(view.balances(key)) == 1).negative
@@ -132,7 +134,7 @@ def read_balances(
     are above zero.
     """
     parts = view.balances(key)
-    rows, *later_parts = [Rows(*part.at(seconds, below_zero=below_zero)) for part in parts] or [_no_rows()]
+    rows, *later_parts = [BalanceSpans(*part.at(seconds, below_zero=below_zero)) for part in parts] or [_no_rows()]
     later_parts = [part for part in later_parts if len(part.addresses)]
     if later_parts:
         rows = _with_changes(rows, later_parts, len(seconds))
@@ -150,7 +152,7 @@ def read_balances(
     return TokenBalances(supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1)))
 
 
-def _with_changes(base: Rows, later_parts: list[Rows], instants: int) -> Rows:
+def _with_changes(base: BalanceSpans, later_parts: list[BalanceSpans], instants: int) -> BalanceSpans:
     """Return the balances of the large part ``base`` with those of the ``later_parts`` added."""
     is_changed = are_among(base.addresses, np.concatenate([part.addresses for part in later_parts]))
     pieces = [base.at(np.flatnonzero(is_changed)), *later_parts]
@@ -163,16 +165,16 @@ def _with_changes(base: Rows, later_parts: list[Rows], instants: int) -> Rows:
     addresses, firsts, lasts = (
         np.concatenate([getattr(unchanged, name), getattr(summed, name)]) for name in ("addresses", "firsts", "lasts")
     )
-    return Rows(addresses, balances, firsts, lasts)
+    return BalanceSpans(addresses, balances, firsts, lasts)
 
 
-def _added_up(pieces: list[Rows], instants: int) -> Rows:
+def _added_up(pieces: list[BalanceSpans], instants: int) -> BalanceSpans:
     """Return the balances of each address as the sums over all ``pieces``.
 
     Each sum is valid until the next instant at which the address's balance changes. The balances in ``pieces`` are
     rows of 32-bit digits. The balances of the result are limbs.
     """
-    all_rows = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    all_rows = BalanceSpans(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
     keys = all_rows.addresses.astype(np.int64) * (instants + 1)
     keys, deltas = (
         np.concatenate([keys + all_rows.firsts, keys + all_rows.lasts]),
@@ -186,7 +188,7 @@ def _added_up(pieces: list[Rows], instants: int) -> Rows:
     addresses, firsts = np.divmod(keys, instants + 1)
     lasts = np.append(firsts[1:], 0)
     nonzero = np.flatnonzero(is_nonzero(reached))
-    return Rows(
+    return BalanceSpans(
         addresses[nonzero].astype(np.int32),
         reached[nonzero],
         firsts[nonzero].astype(np.int32),
@@ -194,7 +196,7 @@ def _added_up(pieces: list[Rows], instants: int) -> Rows:
     )
 
 
-def _order(rows: Rows, dictionary: Dictionary, instants: int, count: int | None) -> Array:
+def _order(rows: BalanceSpans, dictionary: Dictionary, instants: int, count: int | None) -> Array:
     """Return the indices that sort rows by descending balance, then address (see ``read_balances``)."""
     order = aggregates.descending_places(rows.balances)
     ordered = rows.balances.take(order, axis=0)
@@ -211,6 +213,6 @@ def _order(rows: Rows, dictionary: Dictionary, instants: int, count: int | None)
     return order
 
 
-def _no_rows() -> Rows:
+def _no_rows() -> BalanceSpans:
     nothing = np.empty(0, np.int32)
-    return Rows(nothing, np.empty((0, 1), np.uint64), nothing, nothing)
+    return BalanceSpans(nothing, np.empty((0, 1), np.uint64), nothing, nothing)

@@ -17,7 +17,7 @@ from holderlake.core.contract.times import to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import Array, to_ints
-from holderlake.engine.queries.balance_rows import Rows, read_balances
+from holderlake.engine.queries.balance_rows import BalanceSpans, read_balances
 from holderlake.engine.records import Key, TokenInfo
 from holderlake.engine.store.store import Store
 
@@ -76,7 +76,7 @@ def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime
     )
 
 
-def _with_addresses(view: View, rows: Rows) -> list[tuple[str, int]]:
+def _with_addresses(view: View, rows: BalanceSpans) -> list[tuple[str, int]]:
     return list(zip(view.dictionary.texts(rows.addresses), to_ints(rows.balances), strict=True))
 
 
@@ -90,7 +90,7 @@ def largest_balances(store: Store, chain: str, token_address: str, as_of: dateti
 
 def holders_after(
     store: Store, view: View, key: Key, second: int, limit: int, after_holder: tuple[int, str] | None
-) -> tuple[int, Rows]:
+) -> tuple[int, BalanceSpans]:
     """Return the raw supply and the ``limit`` largest holders of a token (chain, address) at the end of a unix second.
 
     If ``after_holder`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this
@@ -108,7 +108,7 @@ def holders_after(
     return balances.supplies[0] if len(page.addresses) else 0, page
 
 
-def _rank_of(view: View, rows: Rows, place: int) -> tuple[int, str]:
+def _rank_of(view: View, rows: BalanceSpans, place: int) -> tuple[int, str]:
     """Return a key by which holders are sorted: the negative balance, then the address."""
     ((address, balance),) = _with_addresses(view, rows.at(slice(place, place + 1)))
     return -balance, address

@@ -22,7 +22,7 @@ from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.listing import View
 from holderlake.engine.files.parts import Moves, changes_of, joined_moves
 from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_digits, to_ints
-from holderlake.engine.queries.balance_rows import Rows, largest, negative_at
+from holderlake.engine.queries.balance_rows import BalanceSpans, largest, negative_at
 from holderlake.engine.store.store import Store
 
 NEGATIVE_BALANCES: Final = pa.schema(
@@ -107,7 +107,7 @@ def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]
     return {key: count for key, count in counts.items() if count}
 
 
-def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
+def summaries_of(view: View, negative: BalanceSpans, instants: int) -> list[str | None]:
     """Return a JSON text for each instant, for the column ``negative_balances`` of ``maps``; None if no balance is
     negative.
 
@@ -138,7 +138,9 @@ def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
     ]
 
 
-def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds: Array) -> list[list[Negative]]:
+def negative_addresses(
+    view: View, key: tuple[str, str], negative: BalanceSpans, seconds: Array
+) -> list[list[Negative]]:
     """Return a list for each of the ascending unix ``seconds``: the addresses whose balance is below zero at its end.
 
     ``negative`` has the balances below zero at these seconds. The lowest balance is first in each list.

@@ -22,7 +22,7 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.models import ADDRESS_PATTERN, LONGEST_ADDRESS
 from holderlake.core.contract.times import partition_text
-from holderlake.core.ingest.stream import Options, Partition, Stream, partition_of, watched_tokens
+from holderlake.core.ingest.stream import ChainInstant, Options, Stream, partition_of, watched_tokens
 from holderlake.core.lake.lake import Lake, Manifest
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
@@ -59,7 +59,7 @@ class Gap:
     """
 
     stream: Stream
-    partition: Partition
+    partition: ChainInstant
     missing: tuple[str, ...]
     unnamed: int = 0
     options: Options = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Coverage:
         for stream in streams:
             yield from self._gaps(workspace, stream, partitions)
 
-    def _gaps(self, workspace: Workspace, stream: Stream, partitions: Sequence[Partition]) -> Iterator[Gap]:
+    def _gaps(self, workspace: Workspace, stream: Stream, partitions: Sequence[ChainInstant]) -> Iterator[Gap]:
         if stream is ADDRESSES:
             yield from self._address_gaps(workspace, partitions)
             return
@@ -119,7 +119,7 @@ class Coverage:
         options = gap.stream.options_in(workspace.settings)
         return replace(gap, missing=(*subjects, *unwatched), options=options, other_options=None)
 
-    def _gap(self, workspace: Workspace, stream: Stream, partition: Partition) -> Gap:
+    def _gap(self, workspace: Workspace, stream: Stream, partition: ChainInstant) -> Gap:
         settings, held_partition = workspace.settings, self._of(stream, partition)
         manifest = held_partition.manifest if held_partition else None
         is_other = (
@@ -136,7 +136,7 @@ class Coverage:
             is_stale=held_partition is not None and held_partition.is_stale,
         )
 
-    def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
+    def _address_gaps(self, workspace: Workspace, partitions: Sequence[ChainInstant]) -> Iterator[Gap]:
         """Yield the gaps of the stream ``addresses``.
 
         ``unnamed`` counts the top holders of tokens whose holders are not in the lake yet.
@@ -155,11 +155,11 @@ class Coverage:
                 subjects = _lacking(subjects, manifest, is_stale) if manifest else subjects
             yield Gap(ADDRESSES, partition, tuple(subjects), top * len(unlisted), is_stale=is_stale)
 
-    def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> Sequence[str]:
+    def _subjects(self, workspace: Workspace, stream: Stream, partition: ChainInstant) -> Sequence[str]:
         """Return all subjects of a stream in a partition. Not for ``addresses``, whose subjects change by instant."""
         return self._watched[partition.chain] if stream.by == "token" else stream.subjects(workspace, partition)
 
-    def _missing(self, workspace: Workspace, stream: Stream, partition: Partition) -> tuple[str, ...]:
+    def _missing(self, workspace: Workspace, stream: Stream, partition: ChainInstant) -> tuple[str, ...]:
         """Return the subjects that a partition lacks. Not for the stream ``addresses``."""
         held_partition = self._of(stream, partition)
         if held_partition is None:
@@ -169,7 +169,7 @@ class Coverage:
         subjects = stream.subjects(workspace, partition)
         return tuple(_lacking(subjects, held_partition.manifest, held_partition.is_stale))
 
-    def _of(self, stream: Stream, partition: Partition) -> Held | None:
+    def _of(self, stream: Stream, partition: ChainInstant) -> Held | None:
         return self._held_partitions[partition.chain].get((stream.name, self._timestamps[partition.as_of]))
 
     def _read_held(self, workspace: Workspace, chain: str, watched: tuple[str, ...]) -> dict[tuple[str, str], Held]:
@@ -182,7 +182,7 @@ class Coverage:
             for manifest in self._lake.complete(chain, self._instants)
         }
 
-    def _with_top(self, partition: Partition, named_addresses: Sequence[str], top: int) -> list[str]:
+    def _with_top(self, partition: ChainInstant, named_addresses: Sequence[str], top: int) -> list[str]:
         """Return the addresses ``named_addresses`` and those of the partition's holders up to rank ``top``.
 
         Addresses that no request can name are left out. The result is sorted and has no duplicates.

@@ -211,9 +211,9 @@ def _name(workspace: Workspace) -> str:
 
 async def _fetch(workspace: Workspace) -> tuple[list[str], str | None]:
     """Return the provider's chains, which it must answer now, and its rules as JSON, None if it publishes none."""
-    async with workspace.provider("doctor") as provider:
-        fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
-        return listed(fetched), await provider.rules()
+    async with workspace.fetcher("doctor") as fetcher:
+        fetched = await fetcher.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
+        return listed(fetched), await fetcher.rules()
 
 
 def _rules(workspace: Workspace, published: str | None) -> Finding:

@@ -99,7 +99,8 @@ def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
         ]
         has_old_rows = bool(missing_calls) and _old_partition(old_lakes, missing_calls[0][0]) is not None
         report.missing += [
-            Missing(name_of(commit), call.endpoint, call.digest or "", has_old_rows) for commit, call in missing_calls
+            MissingAnswer(name_of(commit), call.endpoint, call.digest or "", has_old_rows)
+            for commit, call in missing_calls
         ]
     partition_names = {_place(manifest): name_of(manifest) for lake in old_lakes for manifest in lake.manifests()}
     report.carried = sorted(name for place, name in partition_names.items() if place not in recorded_places)
@@ -226,7 +227,7 @@ class Rebuild:
             self._kept_places.add(_place(commit))
         has_old_rows = old_partition is not None
         self._report.missing += [
-            Missing(name_of(commit), call.endpoint, call.digest or "", has_old_rows) for call in missing
+            MissingAnswer(name_of(commit), call.endpoint, call.digest or "", has_old_rows) for call in missing
         ]
 
     def _carry_over(self) -> None:
@@ -369,7 +370,7 @@ def _place(partition: Commit | Manifest) -> tuple[str, str, str]:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingAnswer:
     """An answer of a partition that is missing or damaged in the archive.
 
     ``digest`` is its name in the archive. ``kept``: the partition's rows were copied from the old lake instead.
@@ -397,7 +398,7 @@ class RebuildReport:
     answers: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     carried: list[str] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
+    missing: list[MissingAnswer] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
     kept: int = 0
     computed: int = 0

@@ -34,6 +34,8 @@ class Repaired:
     """The reason why a partition was not repaired, by the partition's name."""
     incomplete: list[str] = field(default_factory=list)
     """Messages about repaired partitions that lack rows, because their answers are not in the archive."""
+    warehouse: list[str] = field(default_factory=list)
+    """Messages about damaged files of the warehouse, which were moved away and made again."""
 
     @property
     def is_complete(self) -> bool:
@@ -63,7 +65,7 @@ def repair_home(workspace: Workspace, partitions: Sequence[str], dry_run: bool) 
     else:
         report = Repaired(find_damage(workspace.lake)) if dry_run else repair_damaged(workspace)
     if not dry_run:
-        workspace.warehouse.set_damaged_aside()
+        report.warehouse = workspace.warehouse.set_damaged_aside()
         workspace.warehouse.load(workspace.lake)
     return report
 

@@ -15,12 +15,12 @@ from holderlake.core.archive.archive import AnswerArchive, ArchivedAnswer
 from holderlake.core.archive.provenance import Asked, Commit, Failed
 from holderlake.core.contract.requests import Request
 from holderlake.core.ingest.run import ingest_partition
-from holderlake.core.ingest.stream import IngestContext, Partition, Replay, Stream
+from holderlake.core.ingest.stream import ChainInstant, IngestContext, Replay, Stream
 from holderlake.core.lake.lake import Lake, LakeError, Manifest
 from holderlake.core.provider.attempts import Attempts
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import InvalidRequest
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.workspace import Endpoint, OwnStore, Workspace
 
 _STREAMS: Final = {stream.name: stream for stream in STREAMS}
@@ -52,11 +52,11 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     engine = workspace.filler if commit.is_computed else None
     target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(lambda: engine), lake=lake, archive=archive)
     client = _SilentClient(_NO_ADDRESS, None)
-    provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
+    provider = Fetcher(client, workspace.ledger, archive, commit.provider, "rebuild")
     recorded = Replay(commit.at, commit.options, commit.rules)
     context = IngestContext(provider, target, again=True, replay=recorded)
     async with client:
-        partition = Partition(commit.chain, commit.as_of, commit.live, commit.store_change)
+        partition = ChainInstant(commit.chain, commit.as_of, commit.live, commit.store_change)
         await ingest_partition(context, _recorded_stream(stream, commit), partition)
     return archive.missing
 

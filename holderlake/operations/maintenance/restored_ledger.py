@@ -35,6 +35,8 @@ from holderlake.core.provider.ledger.statements import (
     TABLES,
 )
 from holderlake.core.settings import Settings
+from holderlake.core.storage.atomic_files import is_full
+from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.storage.state import Row, State, StateConnection, inserted, put, single
 from holderlake.core.units import counted
 
@@ -65,7 +67,11 @@ def restore(ledger: CreditLedger, archive: AnswerArchive, settings: Settings) ->
     answers in the archive that are newer than its last call, as after a restored backup."""
     if settings.state.url is not None:
         copy_home(ledger, settings.ledger)
-    restore_if_older(ledger, archive)
+    try:
+        restore_if_older(ledger, archive)
+    except DatabaseError:
+        if not is_full(settings.home):  # there the ledger can be read, and each write is refused
+            raise
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:

@@ -22,9 +22,9 @@ from holderlake.operations.maintenance.replay import stream_of
 from holderlake.scale.bucket.storage import BucketStorage
 
 _UNUSED_AGE: Final = timedelta(days=1)
-"""Least age of a file in a bucket that is deleted as unused. Younger files may belong to a running commit."""
+"""Minimum age of a file in a bucket that is deleted as unused. Younger files may belong to a running commit."""
 _SHOWN_PARTITIONS: Final = 5
-"""Most partitions that a warning lists by name."""
+"""Maximum partitions that a warning lists by name."""
 
 
 @dataclass(frozen=True)

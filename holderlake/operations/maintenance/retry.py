@@ -140,12 +140,12 @@ async def _retry(workspace: Workspace, chosen_failures: Sequence[Failure], pay_a
     if not to_request and not (pay_again and unread):
         return
     check_free_space(workspace, len({failure.place for failure in chosen_failures}))
-    async with workspace.provider(_RUN) as provider:
-        with cancelling(provider):
-            await _request(IngestContext(provider, workspace, again=True), to_request, report)
+    async with workspace.fetcher(_RUN) as fetcher:
+        with cancelling(fetcher):
+            await _request(IngestContext(fetcher, workspace, again=True), to_request, report)
             if pay_again:
-                await _request(IngestContext(provider, workspace, refresh=True), unread, report)
-            provider.check_running()
+                await _request(IngestContext(fetcher, workspace, refresh=True), unread, report)
+            fetcher.check_running()
 
 
 async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[Failure]:
@@ -210,7 +210,7 @@ async def _request(context: IngestContext, chosen_failures: Sequence[Failure], r
                 return  # its failures are in the lake
             context.workspace.report(result)
 
-    calls = context.provider.counters.calls
+    calls = context.fetcher.counters.calls
     try:
         for stream in STREAMS:
             partitions: dict[tuple[str, datetime], list[str]] = {}
@@ -219,7 +219,7 @@ async def _request(context: IngestContext, chosen_failures: Sequence[Failure], r
                     partitions.setdefault((failure.chain, failure.as_of), []).append(failure.subject)
             await asyncio.gather(*(retry_partition(stream, *place, subjects) for place, subjects in partitions.items()))
     finally:
-        report.calls += context.provider.counters.calls - calls
+        report.calls += context.fetcher.counters.calls - calls
 
 
 def log_complete(workspace: Workspace, instance: DagsterInstance, landed: Collection[Failure]) -> None:

@@ -4,6 +4,6 @@ For the service see ``service/observability``. Metrics of Dagster's runs are in
 ``holderlake/operations/monitoring``.
 """
 
-from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
+from holderlake.operations.monitoring.prometheus import HomeMetrics, all_metrics, write_textfile
 
 __all__ = ["HomeMetrics", "all_metrics", "write_textfile"]

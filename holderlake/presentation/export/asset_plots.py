@@ -42,7 +42,7 @@ _CLUSTERS: Final = (("largest cluster", _BLUE), ("second", _ORANGE), ("smaller o
 """Names and colours of the first clusters; further ones look like the third."""
 _LONGEST_NAME: Final = 24
 _MOST_TOKENS: Final = 8
-"""Most tokens in a plot: the names of more would overlap."""
+"""Maximum tokens in a plot: the names of more would overlap."""
 _log = logging.getLogger(__name__)
 _Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
 _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")

@@ -23,7 +23,7 @@ EXCEL_COLUMNS: Final = 16_384
 EXCEL_TEXT: Final = 32_767
 _EXACT: Final = Context(prec=80)
 _EXACT_DIGITS: Final = 15
-"""Most digits of a number that Excel stores exactly, because its numbers are 64-bit floats."""
+"""Maximum digits of a number that Excel stores exactly, because its numbers are 64-bit floats."""
 _FIRST_EXCEL_DAY: Final = date(1900, 3, 1)
 """First day that is a date in Excel. Excel treats 1900 as a leap year, so earlier dates are off by one day."""
 _FORMULA: Final = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"

@@ -61,7 +61,7 @@ Token = Annotated[str, Field(description="Symbol or address of the token", min_l
 Instant = Annotated[str, Field(description="Instant in UTC, such as 2026-06-01", min_length=4, max_length=40)]
 Chain = Annotated[str | None, Field(description="Chain, if the token is on several", max_length=40)]
 Top = Annotated[int, Field(ge=1, le=1_000)]
-Rows = Annotated[int, Field(ge=1, le=1_000, description="Most rows of the answer")]
+Rows = Annotated[int, Field(ge=1, le=1_000, description="Maximum rows of the answer")]
 _PICTURE_WIDTH: Final = 900
 _HOST: Final = "127.0.0.1"
 _TOKEN_VARIABLE: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable

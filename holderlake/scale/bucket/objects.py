@@ -25,9 +25,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST_BYTES: Final = 2 << 30
-"""Most bytes of an object. Holderlake writes smaller ones."""
+"""Maximum bytes of an object. Holderlake writes smaller ones."""
 _AT_ONCE: Final = 16
-"""Most requests of one call that are sent concurrently."""
+"""Maximum requests of one call that are sent concurrently."""
 _LOCK: Final = ".lock"
 _QUERY: Final = re.compile(r"\?\S+")
 

@@ -25,7 +25,7 @@ from holderlake.core.archive.segments import (
     SEGMENT,
     SUFFIX,
     Entry,
-    Place,
+    PieceLocation,
     Segments,
     enter,
     entries_in,
@@ -49,13 +49,13 @@ _TRAILER: Final = 4 + len(_END)
 """Bytes after a footer's list: its length, and a mark."""
 _PACKS: Final = "packs/"
 _SKEW: Final = timedelta(minutes=15)
-"""Most time between the name of a segment, by its host's clock, and the end of its put, by ours."""
+"""Longest time between the name of a segment, by its host's clock, and the end of its put, by ours."""
 _TAIL: Final = 16_384
 """Bytes at the end of a segment that are read first: the footer of about 150 answers."""
 _STALE_SECONDS: Final = 60.0
 """Time after which a missing answer is looked for in the segments that other hosts have written since."""
 _KEPT_BYTES: Final = 64 << 20
-"""Most bytes of segments to keep in memory. Answers that are read together are often in the same segment."""
+"""Maximum bytes of segments to keep in memory. Answers that are read together are often in the same segment."""
 
 
 class BucketSegments(Segments):
@@ -91,14 +91,14 @@ class BucketSegments(Segments):
         self.refresh(all_segments=True)
         return copied
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> PieceLocation | None:
         place = super().find(name)
         if place is None and time.monotonic() - self._refreshed_at > _STALE_SECONDS:
             self.refresh()
             place = super().find(name)
         return place
 
-    def piece_bytes(self, place: Place) -> bytes:
+    def piece_bytes(self, place: PieceLocation) -> bytes:
         return self._read(place.segment)[place.start : place.start + place.length]
 
     def check_format(self) -> None:

@@ -55,7 +55,7 @@ def footer_of(table: Table, address: str) -> tuple[pq.FileMetaData, int]:
         return pq.read_metadata(stream), len(file)
 
 
-class Entries:
+class FileEntries:
     """Makes the entries of a table's data files from their Parquet footers."""
 
     def __init__(self, table: Table) -> None:

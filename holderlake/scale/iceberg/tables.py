@@ -33,7 +33,7 @@ from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import use_write_ahead_log
 from holderlake.scale.bucket.objects import in_threads
 from holderlake.scale.bucket.storage import BucketStorage, object_name
-from holderlake.scale.iceberg.data_files import Entries, Month, data_files, footer_of, month_of
+from holderlake.scale.iceberg.data_files import FileEntries, Month, data_files, footer_of, month_of
 from holderlake.scale.iceberg.lake_files import METADATA, BucketFiles, LakeFiles, LinkedFiles, file_address
 from holderlake.scale.iceberg.snapshots import (
     NAMESPACE,
@@ -334,7 +334,7 @@ class IcebergTables:
     ) -> list[DataFile | None]:
         """Return the entries of data files, with their addresses and partitions; None for one that is unreadable."""
 
-        entries = Entries(table)
+        entries = FileEntries(table)
 
         def entry(address: str, partitions: Sequence[Manifest]) -> DataFile | None:
             manifest = partitions[0]

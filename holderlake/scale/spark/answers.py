@@ -53,7 +53,7 @@ class BulkRequest:
 
 
 @dataclass(frozen=True)
-class Partition:
+class ComputedPartition:
     """The rows of a chain as of an instant. ``tables`` has the lake's tables by name; each is sorted by token.
 
     Tokens without holders have no rows. A table without rows may be missing.
@@ -107,7 +107,7 @@ def answers(
     together: int = 32,
     computed_at: datetime | None = None,
     on_task: Callable[[int], None] = lambda _: None,
-) -> Iterator[Partition]:
+) -> Iterator[ComputedPartition]:
     """Yield the lake's tables of every token at every instant, by partition (chain and instant), the latest first.
 
     All workers must reach the store's files, and ``folder``, which has the results until they are yielded.
@@ -160,7 +160,9 @@ def _groups(store: Store, tokens: Sequence[Key]) -> list[list[Key]]:
     ]
 
 
-def _partitions(results: Sequence[dict[str, str]], chains: set[str], span: Sequence[datetime]) -> Iterator[Partition]:
+def _partitions(
+    results: Sequence[dict[str, str]], chains: set[str], span: Sequence[datetime]
+) -> Iterator[ComputedPartition]:
     """Yield the partitions of the results of all tasks of the instants ``span``, by token."""
     tables: dict[str, pa.Table] = {}
     for name in sorted({name for paths in results for name in paths}):
@@ -168,4 +170,4 @@ def _partitions(results: Sequence[dict[str, str]], chains: set[str], span: Seque
         tables[name] = pa.concat_tables([file.read_all() for file in files])
     for as_of, chain in sorted(itertools.product(span, chains), reverse=True):
         rows_of = (pc.field("chain") == chain) & (pc.field("as_of") == pa.scalar(as_of, INSTANT_TYPE))
-        yield Partition(chain, as_of, {name: table.filter(rows_of) for name, table in tables.items()})
+        yield ComputedPartition(chain, as_of, {name: table.filter(rows_of) for name, table in tables.items()})

@@ -70,7 +70,7 @@ Batches = dict[str, list[int]]  # numbers of batches in the file of rows of each
 
 
 @dataclass(frozen=True)
-class Place:
+class BuildFolder:
     """The ``folder`` of a build on shared storage, and the ``memory`` in bytes that a task should use."""
 
     folder: Path
@@ -93,7 +93,7 @@ class Place:
 # ---------------------------------------------------------------------- the steps on workers
 
 
-def split(place: Place, name: str, groups: Sequence[tuple[str, int]]) -> dict[str, Any]:
+def split(place: BuildFolder, name: str, groups: Sequence[tuple[str, int]]) -> dict[str, Any]:
     """Group the rows of the row groups (path, number) of Parquet files by buckets of tokens.
 
     Write the files ``name.arrow`` (the rows) and ``name.volume`` (the addresses in the order of the rows). Return the
@@ -137,7 +137,7 @@ def _batches(groups: Sequence[tuple[str, int]], max_rows: int) -> Iterator[tuple
                     ) from error
 
 
-def address_range(place: Place, name: str, splits: Sequence[str], number: int, parts: int) -> int:
+def address_range(place: BuildFolder, name: str, splits: Sequence[str], number: int, parts: int) -> int:
     """Write the distinct addresses of ``splits`` whose hashes are in range ``number`` of ``parts`` equal ranges as
     ``name.volume``. Return their number."""
     edges = np.array([edge * (2**64 - 1) // parts for edge in (number, number + 1)], np.uint64)
@@ -151,7 +151,7 @@ def address_range(place: Place, name: str, splits: Sequence[str], number: int, p
     return len(distinct)
 
 
-def dictionary(place: Place, ranges: Sequence[str], sizes: Sequence[int]) -> tuple[str, Sum]:
+def dictionary(place: BuildFolder, ranges: Sequence[str], sizes: Sequence[int]) -> tuple[str, Sum]:
     """Join the lists of addresses ``ranges`` into one file of the store. Return its name and sum."""
     file, path = place.new_file("volume")
     firsts = itertools.accumulate(sizes[:-1], initial=0)
@@ -159,7 +159,7 @@ def dictionary(place: Place, ranges: Sequence[str], sizes: Sequence[int]) -> tup
     return file, sum_of(path)
 
 
-def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -> dict[str, Any]:
+def shard(place: BuildFolder, batches: Batches, volume: VolumeFile, volume_sum: Sum) -> dict[str, Any]:
     """Import the rows of the shard's buckets into a separate store, whose files are in the folder of the build.
 
     ``volume`` is the common dictionary. Return the ``parts``, ``runs`` (file, entries), ``tokens`` (number, chain,
@@ -193,14 +193,14 @@ def shard(place: Place, batches: Batches, volume: VolumeFile, volume_sum: Sum) -
     }
 
 
-def _rows_of(place: Place, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _rows_of(place: BuildFolder, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield batches of splits, with their numbers of rows."""
     for name, numbers in batches.items():
         with pa.OSFile(str(place.folder / f"{name}.arrow")) as file, pa.ipc.open_file(file) as reader:
             yield from ((batch, batch.num_rows) for batch in map(reader.get_batch, numbers))
 
 
-def adjacency(place: Place, runs: Sequence[tuple[str, int]], first: int, end: int) -> str | None:
+def adjacency(place: BuildFolder, runs: Sequence[tuple[str, int]], first: int, end: int) -> str | None:
     """Merge the entries of the addresses from ``first`` to ``end`` (excluded) of all shards. Return the file's name;
     None without entries.
 
@@ -213,7 +213,7 @@ def adjacency(place: Place, runs: Sequence[tuple[str, int]], first: int, end: in
         return file if merge_runs(path, opened, (first, end), max_entries, Path(spool), Budget(place.memory)) else None
 
 
-def adjacency_file(place: Place, ranges: Sequence[str]) -> tuple[str, int, Sum]:
+def adjacency_file(place: BuildFolder, ranges: Sequence[str]) -> tuple[str, int, Sum]:
     """Join the runs ``ranges``, by ascending addresses, into one file of the store. Return name, entries and sum."""
     file, path = place.new_file("run")
     with TemporaryDirectory(prefix="holderlake-run-", dir=local_folder()) as spool:
@@ -236,7 +236,7 @@ def build(
     """
     sources = _sources(files)
     digest = hashlib.sha256(repr((sorted(sources.items()), memory)).encode()).hexdigest()[:16]
-    place = Place((store.root / f".build-{digest}").resolve(), memory)
+    place = BuildFolder((store.root / f".build-{digest}").resolve(), memory)
     saved_report = place.folder.with_suffix(".json")
     report = _report_of_added(store, saved_report)
     if report is None:
@@ -270,7 +270,7 @@ class _Steps:
     """The steps of a build in a folder."""
 
     workers: Workers
-    place: Place
+    place: BuildFolder
     on_task: Callable[[str, int], None]
 
     def _results(self, step: str, compute: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]]) -> list[Any]:

@@ -5,7 +5,7 @@ published, except a well-formed request id, because paths and headers may contai
 """
 
 from holderlake.service.observability.log import Log, Observation, log_config, observation
-from holderlake.service.observability.metrics import Metrics
 from holderlake.service.observability.middleware import ObservabilityMiddleware
+from holderlake.service.observability.prometheus import Metrics
 
 __all__ = ["Log", "Metrics", "ObservabilityMiddleware", "Observation", "log_config", "observation"]

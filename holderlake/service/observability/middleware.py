@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.errors import INTERNAL_ERROR, error_response
 from holderlake.service.observability.log import Observation, current_observation, log_request
-from holderlake.service.observability.metrics import Metrics
+from holderlake.service.observability.prometheus import Metrics
 
 UNMATCHED: Final = "unmatched"
 """Route label of a request that matched no route, or was refused before routing."""

@@ -17,7 +17,7 @@ from uvicorn.config import STARTUP_FAILURE, Config
 from uvicorn.supervisors import Multiprocess
 
 from holderlake.service.observability import Log, log_config
-from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
+from holderlake.service.observability.prometheus import FOLDER_VARIABLE, forget_process
 from holderlake.service.runtime.server import server_config
 from holderlake.service.settings import ServiceSettings
 

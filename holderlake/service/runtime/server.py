@@ -26,6 +26,8 @@ _KEEP_ALIVE_SECONDS: Final = 75
 
 Proxies close idle connections after a minute. They must close first, or a request may be lost.
 """
+_CONNECTIONS: Final = 10_000
+"""Maximum connections of a process. Requests on further ones are answered 503."""
 INTERRUPTED: Final = 130
 """Exit code of the process after a second Ctrl-C."""
 
@@ -98,6 +100,7 @@ def server_config(app: ASGIApp | str, settings: ServiceSettings, **options: Any)
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        limit_concurrency=_CONNECTIONS,
         timeout_graceful_shutdown=settings.shutdown_seconds,
         **options,
     )

@@ -180,6 +180,8 @@ def with_item_values(raw: RawTable) -> RawTable:
     """Return the file with the value 1 in the rows of ERC-721 tokens that have no value. An item is always one."""
     if "token_standard" not in raw.columns:
         return raw
+    if "value" in raw.columns and set(raw.table["token_standard"].unique().to_pylist()) <= {"erc20", "native"}:
+        return raw
     kinds = pc.replace_substring(pc.utf8_lower(raw.table["token_standard"].cast(pa.string())), "-", "")
     is_item = pc.fill_null(pc.is_in(kinds, pa.array(["erc721", "bep721", "trc721"])), False)
     if "value" not in raw.columns:

@@ -21,7 +21,7 @@ from holderlake.engine.queries.balances import Balances
 from holderlake.engine.store.store import Store
 from holderlake.sources.rpc import messages
 from holderlake.sources.rpc.errors import InvalidAnswer, Refused, TooLarge, Unavailable
-from holderlake.sources.rpc.events import EVENTS, TRANSFER, Rows, add_transfers, moves_of, wrapping
+from holderlake.sources.rpc.events import EVENTS, TRANSFER, TransferRows, add_transfers, moves_of, wrapping
 from holderlake.sources.rpc.messages import Log, ReceiptEvents, code, eth_call, logs, transaction_events
 from holderlake.sources.rpc.node import Node
 from holderlake.sources.rpc.reading import is_minting
@@ -41,9 +41,9 @@ WHERE chain = $chain AND token_address = $token AND (from_address = $address OR 
 ORDER BY block_number, log_index
 """
 _MOST_CHOICES: Final = 1_024
-"""Most sets of events of a block that are tried as an explanation."""
+"""Maximum sets of events of a block that are tried as an explanation."""
 _MOST_BLOCKS: Final = 3
-"""Most blocks of a holder that are examined, if the first ones allow several causes."""
+"""Maximum blocks of a holder that are examined, if the first ones allow several causes."""
 _IN_BLOCK: Final = """
 SELECT block_number, log_index, tx_hash, from_address, to_address, value
 FROM read_parquet($files)
@@ -411,7 +411,7 @@ def _transfers(events: Sequence[Log], wrapped: Collection[str]) -> list[tuple[st
 
     Deposits and withdrawals of the tokens ``wrapped`` mint and burn.
     """
-    rows = Rows("", "", "")
+    rows = TransferRows("", "", "")
     add_transfers(rows, events, defaultdict(int), wrapped)
     columns = ("tx_hash", "from_address", "to_address", "value")
     return list(zip(*(rows.table()[name].to_pylist() for name in columns), strict=True))

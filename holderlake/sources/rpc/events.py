@@ -64,7 +64,7 @@ Value and token id are decimal text.
 
 
 def add_transfers(
-    rows: Rows, logs: Sequence[Log], times: Mapping[int, int], wrapped: Collection[str] = frozenset()
+    rows: TransferRows, logs: Sequence[Log], times: Mapping[int, int], wrapped: Collection[str] = frozenset()
 ) -> int:
     """Add the transfers among the events to ``rows``. Return the number of events that are not transfers.
 
@@ -259,7 +259,7 @@ def _is_hex(text: str) -> bool:
     return text != "" and not text.strip(_DIGITS)
 
 
-class Rows:
+class TransferRows:
     """Collects transfers of one chain and source for a table. ``log_index_kind`` is the value of the column of
     this name in ``TRANSFERS``."""
 

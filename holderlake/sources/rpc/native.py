@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from holderlake.core.contract.chains import NATIVE
 from holderlake.engine.records import NATIVE_LOG_INDEX
 from holderlake.sources.rpc.errors import InvalidAnswer
-from holderlake.sources.rpc.events import Rows
+from holderlake.sources.rpc.events import TransferRows
 from holderlake.sources.rpc.messages import Block, CallFrame, Receipt, TracedTransaction, number
 
 _FAILED: Final = "0x0"
@@ -35,7 +35,7 @@ class Moved(NamedTuple):
     value: int
 
 
-def add_values(rows: Rows, block: Block, amounts: Mapping[str, Iterable[Moved]]) -> None:
+def add_values(rows: TransferRows, block: Block, amounts: Mapping[str, Iterable[Moved]]) -> None:
     """Add to ``rows`` the amounts of the native coin that a block's transactions moved.
 
     ``amounts`` has these amounts by transaction hash.

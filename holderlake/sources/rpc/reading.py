@@ -34,7 +34,7 @@ from holderlake.sources.rpc.events import (
     EVENTS,
     TOPICS,
     TRANSFER,
-    Rows,
+    TransferRows,
     add_transfers,
     is_partly_indexed,
     may_have_transfers,
@@ -201,7 +201,7 @@ class EventReader(Reader):
         unknown = sorted({number(log.block_number) for log in logs if log.block_timestamp is None} - headers.keys())
         headers |= await self._node.headers(unknown)
         _same_chain(logs, headers)
-        rows = Rows(self._chain, SOURCE, "exact")
+        rows = TransferRows(self._chain, SOURCE, "exact")
         wrapped = await self._wrapped_among(logs)
         times = {block: number(header.timestamp) for block, header in headers.items()}
         passed_over = add_transfers(rows, logs, times, wrapped)
@@ -302,7 +302,7 @@ async def is_minting(node: Node, event: Log, logs: Sequence[Log]) -> bool | None
 
 def _net(logs: Sequence[Log], holder: str, wrapped: Collection[str]) -> int:
     """Return what the events change in a holder's balance."""
-    rows = Rows("", "", "")
+    rows = TransferRows("", "", "")
     add_transfers(rows, logs, defaultdict(int), wrapped)
     columns = (rows.table()[name].to_pylist() for name in ("from_address", "to_address", "value"))
     return sum(int(value) * ((to == holder) - (by == holder)) for by, to, value in zip(*columns, strict=True))
@@ -332,7 +332,7 @@ class ValueReader(Reader):
         return replace(piece, first_block=first_block, parent=piece.parent if begin == first_block else "")
 
     def _checked(self, first_block: int, last_block: int, answers: Sequence[Any]) -> Piece:
-        rows = Rows(self._chain, SOURCE, "synthetic")
+        rows = TransferRows(self._chain, SOURCE, "synthetic")
         headers: dict[int, Header] = {}
         transactions = 0
         for place, (block, outcome) in enumerate(parts(answers, _SEVERAL), start=first_block):

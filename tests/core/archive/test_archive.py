@@ -388,7 +388,7 @@ def test_an_unwritable_index_loses_no_answer(tmp_path: Path, monkeypatch: pytest
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(segments, "enter", full)
-    with pytest.raises(OSError, match=r"index\.sqlite cannot be written: the disk is full"):
+    with pytest.raises(OSError, match=r"index\.sqlite cannot be written: its disk is full"):
         kept_together(archive, b"one")
     monkeypatch.undo()
     assert [answer.raw for answer in AnswerArchive(tmp_path)] == [b"one"]

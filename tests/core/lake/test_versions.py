@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.lake.lake import Lake
-from holderlake.core.lake.versions import Rows, with_answers
+from holderlake.core.lake.versions import VersionedRows, with_answers
 from holderlake.core.warehouse.warehouse import Warehouse
 from tests.helpers.examples import some
 from tests.helpers.lakes import DAYS, FETCHED_AT, query, rows, write
@@ -46,20 +46,22 @@ def answer(day: datetime, token: str, hour: int, content: Content) -> pa.Table:
     return rows("holders", "eth", day, listed, at(hour))
 
 
-def written(answers: Answers) -> Rows:
+def written(answers: Answers) -> VersionedRows:
     """Return the rows of one partition after these answers about it."""
-    held = Rows({"holders": TABLES["holders"].schema.empty_table()})
+    held = VersionedRows({"holders": TABLES["holders"].schema.empty_table()})
     for day, token, hour, content in answers:
         after = with_answers(
             ABOUT, "token_address", held, {"holders": answer(day, token, hour, content)}, {token: at(hour)}, {}
         )
         others = [row for row in held.tables["holders"].to_pylist() if row["token_address"] != token]
         kept = pa.Table.from_pylist(others, TABLES["holders"].schema)
-        held = Rows({"holders": pa.concat_tables([kept, after.tables["holders"]])}, after.revisions, after.answers)
+        held = VersionedRows(
+            {"holders": pa.concat_tables([kept, after.tables["holders"]])}, after.revisions, after.answers
+        )
     return held
 
 
-def known(held: Rows, hour: int) -> set[tuple[str, str, float]]:
+def known(held: VersionedRows, hour: int) -> set[tuple[str, str, float]]:
     """Return the rows that were known at an hour: token, address and share."""
     present = {
         (row["token_address"], row["address"], row["share"])
@@ -98,7 +100,7 @@ def test_the_order_of_the_writes_does_not_matter(answers: Answers, random: Rando
         assert one == other
 
 
-def _plain(held: Rows) -> tuple[object, ...]:
+def _plain(held: VersionedRows) -> tuple[object, ...]:
     """Return rows, revisions and answer times in an order that does not depend on the writes."""
     listed = sorted(held.tables["holders"].to_pylist(), key=repr)
     revisions = [row | {"gone": sorted(json.loads(row["gone"]), key=repr)} for row in held.revisions.to_pylist()]

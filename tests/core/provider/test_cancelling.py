@@ -13,7 +13,7 @@ import pytest
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.provider.client import ProviderClient
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.provider.ledger.ledger import CreditLedger
 
 NOBODY = "http://127.0.0.1:9"
@@ -34,7 +34,7 @@ def test_a_call_cancelled_while_reserving_releases_its_credits(tmp_path: Path, t
 
     async def cancelled(ledger: CreditLedger) -> None:
         async with ProviderClient(NOBODY, None) as client:
-            provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "tests", "run")
+            provider = Fetcher(client, ledger, AnswerArchive(tmp_path / "archive"), "tests", "run")
             with busy(tmp_path / "ledger.sqlite"):
                 call = asyncio.create_task(provider.fetch(ChainsRequest(), "today"))
                 await asyncio.sleep(0.1)  # it waits for the ledger

@@ -15,7 +15,7 @@ from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.prices import MAP_BASE
 from holderlake.core.contract.requests import MapRequest
 from holderlake.core.provider.client import ProviderClient
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.provider.ledger.entries import (
     Claimed,
     MarkBroken,
@@ -51,14 +51,14 @@ from pathlib import Path
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.requests import MapRequest
 from holderlake.core.provider.client import ProviderClient
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from tests.core.provider.conftest import place_of
 
 async def main(where, archive, address):
     async with ProviderClient(address, None) as client:
         with CreditLedger(where) as ledger:
-            provider = Provider(client, ledger, AnswerArchive(archive), "them", "run")
+            provider = Fetcher(client, ledger, AnswerArchive(archive), "them", "run")
             request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
             print(int((await provider.fetch(request, None)).from_archive))
 
@@ -156,7 +156,7 @@ def test_a_fetch_waits_as_long_as_the_other_process_lives(where: Where, tmp_path
             assert process.stdout is not None
             assert "Reservation" in process.stdout.readline()
             with process, CreditLedger(where) as ledger:
-                fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
+                fetching = asyncio.create_task(Fetcher(client, ledger, archive, "them", "run").fetch(request, None))
                 await asyncio.sleep(0.3)
                 assert not server.received
                 process.send_signal(signal.SIGKILL)
@@ -174,7 +174,7 @@ def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, t
             with CreditLedger(where) as ledger, CreditLedger(where) as other:
                 claim = Reserve("other", "map", None, 100, answer=archive.key("them", request, None))
                 assert isinstance(one(other, claim), Reservation)
-                fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
+                fetching = asyncio.create_task(Fetcher(client, ledger, archive, "them", "run").fetch(request, None))
                 await asyncio.sleep(0.05)
                 fetching.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -209,7 +209,7 @@ def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: P
         slow = held(answer(token_map()), is_broken)
         async with Misbehaving([slow]) as server, ProviderClient(server.address, None) as client:
             with CreditLedger(where) as ledger:
-                provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
+                provider = Fetcher(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
                 request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
                 fetching = asyncio.create_task(provider.fetch(request, None))
                 await event(lambda: server.received)
@@ -233,14 +233,14 @@ def test_an_answer_is_kept_if_the_database_stays_away(tmp_path: Path, own_postgr
             archive = AnswerArchive(tmp_path / "archive")
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
             with CreditLedger(where) as ledger:
-                fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
+                fetching = asyncio.create_task(Fetcher(client, ledger, archive, "them", "run").fetch(request, None))
                 await event(lambda: server.received)
                 await asyncio.to_thread(own_postgres.stop)
                 is_down.set()
                 with pytest.raises(DatabaseError, match="then try again"):
                     await fetching
                 await asyncio.to_thread(own_postgres.start)
-                again = await Provider(client, ledger, archive, "them", "next run").fetch(request, None)
+                again = await Fetcher(client, ledger, archive, "them", "next run").fetch(request, None)
                 assert again.from_archive
                 assert len(server.received) == 1
                 assert (ledger.totals().spent, ledger.totals().reserved) == (0, MAP_BASE)

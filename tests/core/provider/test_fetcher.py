@@ -30,7 +30,7 @@ from holderlake.core.provider import errors
 from holderlake.core.provider.attempts import CallOptions
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.errors import ProviderError
-from holderlake.core.provider.fetcher import Counters, Provider
+from holderlake.core.provider.fetcher import Counters, Fetcher
 from holderlake.core.provider.ledger.entries import Problem
 from holderlake.core.provider.ledger.ledger import CreditLedger
 from holderlake.core.provider.plan_limits import VALID_FOR, PlanLimits
@@ -74,7 +74,7 @@ def a_map(number: int = 1, refresh: bool = False) -> MapRequest:
 class Stage:
     """A provider on a scripted server, with its ledger and archive."""
 
-    provider: Provider
+    provider: Fetcher
     ledger: CreditLedger
     archive: AnswerArchive
     server: Misbehaving
@@ -117,7 +117,7 @@ def play(  # noqa: PLR0913
             ):
                 archive = AnswerArchive(home / "archive")
                 plan_limits = PlanLimits(where or home / "ledger.db", "them", "key-0123456789")
-                provider = Provider(client, ledger, archive, "them", "run", plan_limits)
+                provider = Fetcher(client, ledger, archive, "them", "run", plan_limits)
                 return await work(Stage(provider, ledger, archive, server))
 
     return asyncio.run(whole())
@@ -525,7 +525,7 @@ def test_a_plan_limit_is_remembered_until_the_endpoint_answers(tmp_path: Path) -
         known = PlanLimits(tmp_path / "ledger.db", "them", "key-0123456789").limits
         assert [(one.endpoint, one.reason) for one in known.values()] == [("address_metadata", "words")]
         assert not PlanLimits(tmp_path / "ledger.db", "them", "another key").limits
-        again = Provider(stage.provider._client, stage.ledger, stage.archive, "them", "2", stage.provider._plan_limits)
+        again = Fetcher(stage.provider._client, stage.ledger, stage.archive, "them", "2", stage.provider._plan_limits)
         await again.fetch(request, AS_OF)
         assert not PlanLimits(tmp_path / "ledger.db", "them", "key-0123456789").limits
 
@@ -546,7 +546,7 @@ def test_an_unreachable_provider_costs_nothing_and_stops_the_run(tmp_path: Path)
             taken.bind(("127.0.0.1", 0))
             address = f"http://127.0.0.1:{taken.getsockname()[1]}"
             async with ProviderClient(address, None, attempts=2, first_wait=0.2) as client:
-                provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
+                provider = Fetcher(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
                 with failing(errors.Unreachable):
                     await provider.fetch(a_map(), AS_OF)
                 with failing(errors.Unreachable):
@@ -630,7 +630,7 @@ def test_paid_answers_are_archived_after_another_fetch_failed(tmp_path: Path) ->
 
     async def work(stage: Stage) -> None:
         async with ProviderClient(stage.server.address, None, concurrency=4) as client:
-            provider = Provider(client, stage.ledger, stage.archive, "them", "run")
+            provider = Fetcher(client, stage.ledger, stage.archive, "them", "run")
             with failing(errors.CreditsExhausted):
                 await asyncio.gather(*(provider.fetch(a_map(number), AS_OF) for number in range(8)))
         assert stage.calls == 4
@@ -646,7 +646,7 @@ def test_paid_answers_are_archived_after_another_fetch_failed(tmp_path: Path) ->
 def test_a_closed_client_sends_nothing(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         async with ProviderClient(stage.server.address, None, attempts=1) as client:
-            provider = Provider(client, stage.ledger, stage.archive, "them", "run")
+            provider = Fetcher(client, stage.ledger, stage.archive, "them", "run")
         with failing(errors.Unreachable):
             await provider.fetch(a_map(), AS_OF)
         assert (stage.calls, stage.books()) == (0, (0, 0))
@@ -673,7 +673,7 @@ from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.provider.ledger.entries import Settle
 from holderlake.core.provider.client import ProviderClient
 from holderlake.core.provider.ledger.ledger import CreditLedger
-from holderlake.core.provider.fetcher import Provider
+from holderlake.core.provider.fetcher import Fetcher
 from tests.core.provider.conftest import place_of
 
 where, home, address, moment = sys.argv[1:]
@@ -697,7 +697,7 @@ async def main():
     archive = (DiesBeforeKeeping if moment == "keeping" else AnswerArchive)(home + "/archive")
     async with (DiesBeforeSending if moment == "sending" else ProviderClient)(address, None) as client:
         request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
-        await Provider(client, ledger, archive, "them", "run").fetch(request, datetime(2026, 11, 20))
+        await Fetcher(client, ledger, archive, "them", "run").fetch(request, datetime(2026, 11, 20))
 
 asyncio.run(main())
 """
@@ -756,7 +756,7 @@ def test_concurrent_runs_share_one_paid_answer(tmp_path: Path) -> None:
 
     async def work(stage: Stage) -> None:
         async with ProviderClient(stage.server.address, None, concurrency=1) as client:
-            other = Provider(client, stage.ledger, stage.archive, "them", "other run")
+            other = Fetcher(client, stage.ledger, stage.archive, "them", "other run")
             first_in_line = asyncio.create_task(other.fetch(a_map(2), AS_OF))
             await event(lambda: stage.calls)
             second_in_line = asyncio.create_task(other.fetch(a_map(), AS_OF))
@@ -778,7 +778,7 @@ def test_all_processes_of_a_host_keep_within_the_rate(tmp_path: Path) -> None:
         start = time.monotonic()
         async with clients[0], clients[1]:
             providers = [
-                Provider(client, stage.ledger, stage.archive, str(number), "run")
+                Fetcher(client, stage.ledger, stage.archive, str(number), "run")
                 for number, client in enumerate(clients)
             ]
             await asyncio.gather(*(one.fetch(a_map(number), AS_OF) for number in range(6) for one in providers))

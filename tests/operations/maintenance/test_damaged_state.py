@@ -247,7 +247,9 @@ def test_credits_and_doctor_read_a_home_on_a_full_disk(
     monkeypatch.setenv("HOLDERLAKE_HOME", str(full_home))
     credits = json.loads(CliRunner().invoke(app, ["credits", "--json"]).stdout)
     assert credits["totals"]["spent"] == spent > 0
-    findings = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    examined = CliRunner().invoke(app, ["doctor", "--json"])
+    assert isinstance(examined.exception, SystemExit), examined.exception
+    findings = json.loads(examined.stdout)
     problems = {found["what"]: (found["found"], found["advice"]) for found in findings if not found["fine"]}
     assert f"{full_home} cannot be written: its disk is full" in problems["disk"][0]
     assert not {"ledger.sqlite", "index.sqlite", "archive"} & problems.keys()

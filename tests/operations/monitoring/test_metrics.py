@@ -22,7 +22,7 @@ from holderlake.cli.metrics import run_metrics
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.operations.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
+from holderlake.operations.monitoring.prometheus import HomeMetrics, all_metrics, write_textfile
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, failures, holders, write, write_holders
 from tests.helpers.processes import PATIENCE, PIPE, start_holderlake

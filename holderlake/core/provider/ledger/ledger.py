@@ -42,7 +42,7 @@ _REMEDY: Final = "move it away, and the next command restores the costs from the
 _NO_ORDER: Final = SimpleNamespace(newest=0, closed=0, alone=0, period=None)
 """Row of ``statements.BALANCE_ORDER`` before the first call."""
 _LATE_ANSWERS: Final = 512
-"""Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
+"""Maximum calls that can be open at a time. Their answers, with balances, may arrive in any order."""
 _PROVEN: Final = ("reset", *get_args(NotAnswer))
 """Problems of calls that are over, so that a later balance proves whether they were charged."""
 _ENTRY: Final = ENTRIES.c

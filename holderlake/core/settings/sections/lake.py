@@ -53,7 +53,7 @@ class LakeSettings(Section):
     endpoint: HttpAddress | None = Field(default=None, description="Address of an S3 server other than Amazon's")
     region: str | None = Field(default=None, description="The bucket's region")
     cache: MemoryLimit = Field(
-        default="2GB", description="Most bytes of Parquet files of the bucket to keep on this host"
+        default="2GB", description="Maximum bytes of Parquet files of the bucket to keep on this host"
     )
 
     iceberg: IcebergSettings = IcebergSettings()

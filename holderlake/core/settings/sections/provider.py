@@ -27,9 +27,11 @@ class ProviderSettings(Section):
     timeout_seconds: float = Field(default=90.0, gt=0, description="Longest wait for one answer")
     attempts: int = Field(default=4, ge=1, description="Attempts for a failure that may pass, the first one included")
     concurrency: int = Field(
-        default=256, ge=1, description="Most calls at the same time; the provider's latency may lower the number"
+        default=256,
+        ge=1,
+        description="Maximum calls at the same time; the provider's latency may lower the number",
     )
-    rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Most calls a minute from this host")
+    rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Maximum calls a minute from this host")
     rate_window_seconds: float = Field(
         default=60.0, gt=0, description="Rate window of the provider; a rate-limited call is repeated for two windows"
     )

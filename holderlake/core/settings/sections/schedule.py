@@ -37,13 +37,13 @@ Family = Annotated[str, AfterValidator(_family)]
 
 
 class Budget(Section):
-    """Most credits to spend. A request that could pass one of these limits is not sent. Without a value there is no
+    """Maximum credits to spend. A request that could pass one of these limits is not sent. Without a value there is no
     limit."""
 
-    per_run: Credits | None = Field(default=None, description="Most credits of one run")
-    per_day: Credits | None = Field(default=None, description="Most credits of one day (UTC)")
+    per_run: Credits | None = Field(default=None, description="Maximum credits of one run")
+    per_day: Credits | None = Field(default=None, description="Maximum credits of one day (UTC)")
     per_month: Credits | None = Field(
-        default=None, description="Most credits from one renewal to the next", examples=["100000"]
+        default=None, description="Maximum credits from one renewal to the next", examples=["100000"]
     )
     renewal_day: int = Field(default=1, ge=1, le=28, description="Day of the month on which the allowance renews")
 
@@ -100,8 +100,12 @@ class Healing(Section):
         default=45, ge=1, le=366, description="Days after which a missed instant or a failed run is no longer repeated"
     )
     attempts: int = Field(
-        default=8, ge=1, le=100, description="Most failed runs of a partition; then it is given up with a notice"
+        default=8,
+        ge=1,
+        le=100,
+        description="Maximum failed runs of a partition; then it is given up with a notice",
     )
     credits_per_day: Credits | None = Field(
-        default=None, description="Most credits of repetitions in one day (UTC); by default only `[budget]` limits them"
+        default=None,
+        description="Maximum credits of repetitions in one day (UTC); by default only `[budget]` limits them",
     )

@@ -26,7 +26,7 @@ FONTS: Final = {bold: FontProperties(fname=file) for bold, file in _FILES.items(
 
 _MEASURED_AT: Final = 64.0
 _TEXT_CHARACTERS: Final = 200
-"""Most characters of a text that are drawn. The others are cut off."""
+"""Maximum characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sept", "Oct", "Nov", "Dec")
 

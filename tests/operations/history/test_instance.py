@@ -11,7 +11,7 @@ from dagster import DagsterInstance
 
 from holderlake.operations.history.instance import dagster_instance, prepare_dagster_home
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

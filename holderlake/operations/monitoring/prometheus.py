@@ -37,7 +37,7 @@ Part = Callable[[], Iterator[Metric]]
 _log = logging.getLogger(__name__)
 _PREFIX: Final = "holderlake_pipeline_"
 _REST_FACTOR: Final = 20
-"""Least time between two readings of a group of metrics, as a multiple of the time that a reading takes."""
+"""Shortest time between two readings of a group of metrics, as a multiple of the time that a reading takes."""
 
 
 def gauge(name: str, about: str, labels: Sequence[str] = ()) -> GaugeMetricFamily:

@@ -10,7 +10,7 @@ from dagster import Definitions
 
 from holderlake.core.dagster.runs import INGEST
 from holderlake.core.ingest.stream import Stream
-from holderlake.core.parts import Kind
+from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings
 from holderlake.resources.workspace import WORKSPACE
 
