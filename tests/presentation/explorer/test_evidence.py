@@ -1,4 +1,4 @@
-"""The sentences that say why the holders of a cluster are together."""
+"""The sentences that say why the holders of a cluster are together, and how the largest cluster changed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,42 @@ const map = { at: "", nodes, links, clusters: [], failures: [], byId, linksOf };
 const units = { symbolOf: (link) => link.transfer_token, isOwn: (link) => link.transfer_token === "KELP" };
 console.log(evidenceOf(map, { cluster_id: 1 }, units).sentence);
 """
+FINDING: Final = """
+globalThis.document = { getElementById: () => null }; // these three are read at the start, and not by the function
+globalThis.matchMedia = () => ({ matches: false, addEventListener() {} });
+globalThis.Worker = class { addEventListener() {} };
+const { findingOf } = await import("./finding.mjs");
+const cluster = { cluster_id: 1, holder_count: 3, share: 0.3 };
+const map = { at: "", nodes: [], links: [], clusters: [cluster], failures: [], byId: new Map(), linksOf: new Map() };
+const shares = JSON.parse(process.argv.at(-1));
+const instants = shares.map((part, day) => ({ at: `2026010${day + 1}T000000Z`, series: 1, largest_cluster: part }));
+for (const at of instants) console.log(findingOf(map, { instants }, at, {}));
+"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bundle the function for Node."""
+    """Bundle the functions for Node."""
     made = tmp_path_factory.mktemp("evidence")
-    command = [str(built_with() / ".bin" / "esbuild"), "src/evidence.ts", "--bundle", "--format=esm"]
-    subprocess.run([*command, f"--outfile={made / 'evidence.mjs'}", "--log-level=error"], cwd=ROOT / "web", check=True)
+    command = [str(built_with() / ".bin" / "esbuild"), "src/evidence.ts", "src/finding.ts", "--bundle", "--format=esm"]
+    options = [f"--outdir={made}", "--out-extension:.js=.mjs", "--log-level=error"]
+    subprocess.run([*command, *options], cwd=ROOT / "web", check=True)
     (made / "sentence.mjs").write_text(SENTENCE)
+    (made / "found.mjs").write_text(FINDING)
     return made
+
+
+@pytest.mark.parametrize(
+    ("shares", "changes"),
+    [
+        ([0.1, 0.3], ["up to 30.0% on 2 Jan 2026", "up from 10.0% on 1 Jan 2026"]),
+        ([0.5, 0.3], ["down to 30.0% on 2 Jan 2026", "down from 50.0% on 1 Jan 2026"]),
+    ],
+)
+def test_a_changed_largest_cluster_is_named(folder: Path, shares: list[float], changes: list[str]) -> None:
+    command = ["node", str(folder / "found.mjs"), json.dumps(shares)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert found == [f"3 wallets together hold 30.0%; largest cluster {change}." for change in changes]
 
 
 def sentence(folder: Path, nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> str:
