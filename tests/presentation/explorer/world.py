@@ -241,6 +241,7 @@ def _map(
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of a map's five tables, but for the token."""
     nodes, groups, members = [], [], []
+    links = [link | {"first_date": EARLIEST, "last_date": EARLIEST} for link in links]
     ranked = sorted(held.items(), key=lambda one: -one[1][0])
     for rank, (holder, (share, more)) in enumerate(ranked, 1):
         amount = amount_columns("amount", EXACT if holder == TEAM else Decimal(str(share)) * 10**9)
