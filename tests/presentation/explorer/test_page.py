@@ -573,7 +573,11 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     assert "cluster=1" in page.url
     expect(card.locator(".why")).to_contain_text(
         "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team "
-        "and sent 900 TIDE to 2 holders in 7 transfers on 1 Jan 2026"
+        "and sent 900 TIDE to 2 holders in 7 transfers, the last on 1 Jun 2026"
+    )
+    expect(page.locator(".finding")).to_contain_text(
+        "3 wallets together hold 11.0%, if Tide: Team is one of them (without it 1.97%), "
+        "2 of them funded by one wallet from 1 Jan 2026 to 1 Jun 2026"
     )
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 
@@ -644,6 +648,7 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     assert f"{EXCHANGE}#1" in drawn
     assert EXCHANGE not in drawn
     excluded = page.get_by_role("region", name="Not drawn")
+    expect(excluded).to_contain_text("exchanges, pools, 30.0% of the supply")
     assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 pool 10.0%"]
     page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
     expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
@@ -1303,6 +1308,10 @@ def test_shared_link_opens_at_the_top_of_a_phone(open_page: Open) -> None:
 def test_token_without_drawn_holders_offers_to_draw_the_others(open_page: Open) -> None:
     page = open_page(of(ALL_BURNT))
     expect(page.get_by_role("alert")).to_contain_text("100% of the supply is burnt")
+    expect(page.get_by_role("alert")).to_contain_text("All listed holders are burn addresses.")
+    expect(page.get_by_role("region", name="Not drawn")).to_contain_text(
+        "Not drawn: burn addresses, 100% of the supply"
+    )
     page.get_by_role("button", name="Draw them").click()
     page.wait_for_function("() => document.getElementById('map').bubbles().length === 1")
     expect(page.get_by_role("tabpanel").locator(".kind")).to_have_text("burn")
