@@ -108,6 +108,11 @@ def test_each_room_says_what_it_is_and_what_it_may_import() -> None:
         assert "import" in text, name
 
 
+def test_each_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for path in (ROOT / "holderlake").rglob("*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
 def test_only_the_command_line_and_the_doctor_print_more_than_progress() -> None:
     for name in {"core", *ROOMS} - {"cli"}:
         for module in _modules(name):

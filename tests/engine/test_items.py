@@ -98,6 +98,7 @@ def test_items_of_opening_balances_count() -> None:
     )
     with world() as store:
         store.add_opening_balances(given)
+        assert items(store, "a") == [("coin", 1, 1), ("coin", 2, 1)]
         store.add_transfers(table([moved("a -> b", 2, 20)]), "file")
         assert (holders(store, 1), holders(store, 2)) == ([("a", 1)], [("b", 1)])
         assert (items(store, "a", 15), items(store, "a")) == ([("coin", 1, 1), ("coin", 2, 1)], [("coin", 1, 1)])

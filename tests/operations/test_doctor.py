@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from holderlake.operations.doctor.doctor import _each_cause_once
+from holderlake.core.contract.times import utc_now
+from holderlake.core.settings import Settings
+from holderlake.operations.alerts.outbox import Outbox
+from holderlake.operations.alerts.rules import Alert
+from holderlake.operations.alerts.settings import alerts_database
+from holderlake.operations.doctor.doctor import _alerts, _each_cause_once
 from holderlake.operations.doctor.file_checks import Finding
 from tests.end_to_end.foreign_provider import ForeignProvider
 from tests.helpers.commands import holderlake
@@ -52,6 +58,17 @@ def test_an_address_set_of_an_unwatched_chain_is_a_problem(problems: Problems) -
     assert list(found) == ["address sets"]
     assert found["address sets"][1] == "add a token of bsc under [watchlist], or remove the set"
     assert provider.unknown == [], "only paths of the contract are requested"
+
+
+def test_an_unsent_alert_is_a_problem_until_it_is_given_up(tmp_path: Path) -> None:
+    settings, now = Settings(home=tmp_path), utc_now()
+    outbox = Outbox(alerts_database(settings))
+    outbox.add([Alert("rule", "new_top_holder", "eth", TOKEN, now, "0x1", "", 1, 1, {})], ["log"], now)
+    (due,) = outbox.due(now)
+    outbox.postpone(due, "refused", now)
+    assert not _alerts(settings).fine
+    outbox.give_up(now + timedelta(seconds=1))
+    assert _alerts(settings).fine
 
 
 def test_problems_with_one_cause_are_one_line() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.models import Holder, Map
+from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.rules import MapRules
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.balances import balances_as_of
+from holderlake.service.api.answers import raw_units
 from holderlake.service.extra_models import (
     AddressItems,
     AddressLabels,
@@ -23,8 +27,11 @@ from holderlake.service.extra_models import (
     Usage,
     VerifiedTokens,
 )
+from holderlake.service.output.render import token_map
 from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Verified
+from tests.engine.world import COIN, END, a_token, transfer
+from tests.engine.world import world as world_of
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 
@@ -59,6 +66,16 @@ def test_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
         assert int(cluster.amount_raw) == sum(shown[address] for address in cluster.holders)
     for link in found.relationships:
         assert int(link.data.total_value_raw) == link.data.total_value * UNIT
+
+
+def test_a_transfer_of_another_token_has_the_decimals_of_that_token():
+    fine = ("eth", "fine")
+    rows = [transfer("mint -> a", 10), transfer("mint -> b", 5), transfer("a -> b", 7, at=2, token=fine)]
+    with world_of(*rows, tokens=[a_token(COIN), a_token(fine, decimals=6, is_indexed=True)]) as store:
+        options = MapOptions(return_relationships=True)
+        tables = map_as_of(store, *COIN, from_unix(END), options, from_unix(END))
+        (link,) = token_map(tables, options, raw_units(store, *COIN, tables))["relationships"]
+    assert (link["data"]["total_value"], link["data"]["total_value_raw"]) == (Decimal("0.000007"), "7")
 
 
 # ------------------------------------------------------------------------ pages of holders

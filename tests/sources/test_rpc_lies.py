@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from holderlake.sources.rpc.errors import (
     Unavailable,
     WrongChain,
 )
+from holderlake.sources.rpc.undone import record_undone, undone_after
+from tests.engine.world import table, transfer
 from tests.helpers.chain.importer import import_chain
 from tests.helpers.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, ScriptedNode, Wait, send
 
@@ -123,6 +126,17 @@ def test_a_deep_reorganisation_is_found_by_every_ten_thousandth_hash(store: Stor
     chain.fork = 21_000
     report = import_chain(store, node.url, tokens=(TOKEN,), blocks=3_000)
     assert report.undone_after == 20_000
+
+
+def test_undone_blocks_are_those_of_the_chain_since_the_time(store: Store) -> None:
+    store.add_transfers(
+        table([transfer("mint -> a", at=5), transfer("mint -> a", at=9, token=("bsc", "coin"))]), "file"
+    )
+    first, second = datetime(2026, 6, 1), datetime(2026, 6, 2)
+    record_undone(store, "bsc", 7, first)
+    record_undone(store, "eth", 3, second)
+    asked = [("eth", first), ("bsc", first), ("eth", second), ("bsc", second)]
+    assert [undone_after(store.root, *one) for one in asked] == [4, 8, 4, None]
 
 
 def test_a_limit_for_one_block_is_an_error_that_says_so(store: Store, serve: Serve) -> None:

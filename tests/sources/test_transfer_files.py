@@ -257,6 +257,14 @@ def test_a_row_without_a_usable_time_is_refused(csv_file: Write, time: str) -> N
     assert "row 1, column block_timestamp" in refusal(csv_file(etl(block_timestamp=time)), chain="eth")
 
 
+@pytest.mark.parametrize(
+    ("number", "day"),
+    [("45000", "2023-03-15 00:00:00, counted from 1900"), ("39000.5", "2010-10-11 12:00:00, counted from 1904")],
+)
+def test_a_day_number_of_a_spreadsheet_is_named(csv_file: Write, number: str, day: str) -> None:
+    assert day in refusal(csv_file(etl(block_timestamp=number)), chain="eth")
+
+
 @pytest.mark.parametrize("column", ["token_address", "from_address", "to_address"])
 @pytest.mark.parametrize(("address", "words"), [("", "missing"), ("0x12", "not an address"), ("Alice", "not an")])
 def test_a_missing_or_impossible_address_is_refused(csv_file: Write, column: str, address: str, words: str) -> None:

@@ -158,6 +158,7 @@ CREATE OR REPLACE MACRO holder_counts(of_token, zone := 'UTC') AS TABLE
 WITH steps AS (
     SELECT chain, token_address, unnest([since, until]) AS second, unnest([1, -1]) AS step
     FROM balance_periods(of_token)
+    WHERE token_address = stored_token_of(of_token)
 ),
 by_day AS (
     SELECT

@@ -75,6 +75,15 @@ def test_a_missing_answer_is_none(tmp_path: Path) -> None:
     assert archive.size().answers == 0
 
 
+def test_an_answer_counts_if_it_was_fetched_at_an_instant_or_later(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    key = kept(archive, b"answer").digest
+    for microseconds, counts in ((-1, True), (0, True), (1, False)):
+        since = NOON + timedelta(microseconds=microseconds)
+        assert (archive.holds(key, since), archive.get(key, since) is not None) == (counts, counts)
+        assert archive.held([key], since) == ({key} if counts else set())
+
+
 def test_the_key_depends_on_everything_that_changes_the_answer(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     names = [

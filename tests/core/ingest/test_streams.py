@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,13 +16,19 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.assets.subgraphs import SUBGRAPHS
 from holderlake.assets.tokens import TOKENS
+from holderlake.core.contract.requests import ChainsRequest
 from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.dagster.runs import RunOptions, ingest_run
+from holderlake.core.decoding.answers import Decoded
+from holderlake.core.ingest.decode_queue import DecodeQueue, PendingDecode
+from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, Forbidden, InvalidKey
+from holderlake.core.provider.limiter import Slots
 from holderlake.operations.backfill.scope import within_plan
 from holderlake.operations.maintenance.rebuild import rebuild
 from tests.core.contract.answers import details, holder
 from tests.helpers.filling import MakeWorkspace, fill
+from tests.helpers.lakes import rows
 from tests.helpers.misbehaving import answer, error, scripted
 
 MAY = datetime(2026, 5, 1)
@@ -109,6 +116,17 @@ def test_address_sets_keep_their_names(make_workspace: MakeWorkspace) -> None:
     names = set(workspace.lake.read("subgraph_transfers", "eth", MAY)["address_set"].to_pylist())
     assert names <= set(workspace.settings.address_sets)
     assert names
+
+
+def test_rows_of_several_answers_have_the_time_of_the_last() -> None:
+    def decode(raw: Sequence[bytes], chain: str, subjects: Sequence[str], as_of: datetime) -> Decoded:
+        row = {"address_set": subjects[0], "from_address": "0xa", "to_address": "0xb", "rel_type": "other"}
+        return Decoded({"subgraph_transfers": rows("subgraph_transfers", chain, as_of, [row]).drop("fetched_at")})
+
+    answers = [Response(ChainsRequest(), b"", at, None) for at in (JUNE, MAY)]
+    item = PendingDecode(decode, "eth", MAY, ["a set"], answers)
+    decoded = asyncio.run(DecodeQueue().decode(item, Slots(lambda: 1)))
+    assert decoded.tables["subgraph_transfers"]["fetched_at"].to_pylist() == [JUNE]
 
 
 def test_addresses_of_top_holders_are_fetched_in_one_call(make_workspace: MakeWorkspace) -> None:

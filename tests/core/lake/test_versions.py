@@ -175,6 +175,17 @@ def test_answers_of_the_same_time_are_both_kept(tmp_path: Path) -> None:
     assert [row["share"] for row in json.loads(revision["gone"])] == [1]
 
 
+def test_rows_that_return_after_an_empty_answer_are_a_revision(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for hour, content in enumerate(((("x", 1),), (), (("x", 1),))):
+        write(lake, "holders", "eth", DAYS[0], {"holders": answer(DAYS[0], "0xa", hour, content)}, {"0xa"}, at=at(hour))
+    revisions = lake.read("revisions").sort_by("fetched_at").to_pylist()
+    assert [(row["fetched_at"], row["rows_gone"], row["rows_new"]) for row in revisions] == [
+        (at(1), 1, 0),
+        (at(2), 0, 1),
+    ]
+
+
 @pytest.mark.long
 def test_exact_values_survive_in_replaced_rows(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")

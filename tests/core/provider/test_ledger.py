@@ -389,6 +389,8 @@ def test_the_providers_balance_limits_what_is_left(where: Where, tmp_path: Path)
         assert (ledger.totals().balance_at, ledger.left_this_month()) == (clock.now, 300)
         clock.now = datetime(2026, 12, 1)
         assert ledger.left_this_month() == 10_000
+        ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=400)
+        assert ledger.left_this_month() == 400  # a balance of the day of renewal is one of the new month
     with fresh(tmp_path / "unlimited.db") as ledger:
         assert ledger.left_this_month() is None
 

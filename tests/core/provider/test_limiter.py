@@ -103,3 +103,15 @@ def test_a_cancelled_caller_keeps_no_slot(is_given: bool) -> None:
         assert slots.used == 0
 
     asyncio.run(play())
+
+
+def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
+    async def waited() -> float:
+        limit, loop = Limiter(4), asyncio.get_running_loop()
+        began = loop.time()
+        limit.pause(0.1)
+        limit.pause(0.0)
+        async with limit.slot():
+            return loop.time() - began
+
+    assert asyncio.run(waited()) >= 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,7 @@ import pytest
 from sqlalchemy import Column, MetaData, Table, Text, insert, select
 
 from holderlake.core.provider.ledger.ledger import CreditLedger
+from holderlake.core.storage.sqlite import DatabaseBusy, explained
 from holderlake.core.storage.state import State
 from holderlake.service.billing.keys import KeyStore
 
@@ -39,3 +41,14 @@ def test_readers_do_not_wait_for_the_writer_of_their_process(tmp_path: Path) -> 
     with closing(database), database.transaction() as db:
         db.execute(insert(calls), {"name": "one"})
         assert database.rows(select(calls)) == []
+
+
+def test_an_extended_error_code_of_a_busy_database_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with closing(sqlite3.connect(path)) as reader, closing(sqlite3.connect(path)) as writer:
+        reader.executescript("PRAGMA journal_mode = WAL; CREATE TABLE calls (name); BEGIN; SELECT * FROM calls;")
+        writer.executescript("INSERT INTO calls VALUES ('one')")
+        with pytest.raises(sqlite3.OperationalError) as raised:
+            reader.execute("INSERT INTO calls VALUES ('two')")
+    assert raised.value.sqlite_errorcode == sqlite3.SQLITE_BUSY_SNAPSHOT
+    assert isinstance(explained(path, raised.value, ""), DatabaseBusy)

@@ -18,7 +18,7 @@ from holderlake.operations.maintenance.restored_ledger import LostCall, add_lost
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, write_holders
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.integration
 
 START = datetime(2026, 11, 1, 12)
 
@@ -45,6 +45,7 @@ def books(tmp_path: Path) -> Iterator[Books]:
         yield made
 
 
+@pytest.mark.long
 def test_a_row_has_the_calls_of_a_run_about_a_token(books: Books) -> None:
     ledger = books.ledger
     ledger.settle(ledger.reserve("run", "map", "eth/0xaa", 2500), 2500)
@@ -57,6 +58,7 @@ def test_a_row_has_the_calls_of_a_run_about_a_token(books: Books) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_load_without_new_calls_writes_nothing(books: Books) -> None:
     books.ledger.reserve("run", "map", "eth/0xaa", 2500)
     books.warehouse.load(books.lake)
@@ -65,6 +67,14 @@ def test_a_load_without_new_calls_writes_nothing(books: Books) -> None:
     assert books.warehouse.version == version
 
 
+def test_an_uncharged_call_of_the_newest_loaded_day_is_added(books: Books) -> None:
+    books.ledger.settle(books.ledger.reserve("run", "map", "eth/0xaa", 2500), 2500)
+    books.warehouse.load(books.lake)
+    books.ledger.release(books.ledger.reserve("run", "map", "eth/0xaa", 2500))
+    assert books.query("SELECT calls, uncharged_calls FROM spending") == [(1, 1)]
+
+
+@pytest.mark.long
 def test_calls_that_are_restored_to_an_earlier_day_are_added(books: Books) -> None:
     books.ledger.settle(books.ledger.reserve("run", "map", "eth/0xaa", 2500), 2500)
     assert books.query("SELECT sum(billed) FROM spending") == [(Decimal(25),)]
@@ -73,6 +83,7 @@ def test_calls_that_are_restored_to_an_earlier_day_are_added(books: Books) -> No
     assert books.query("SELECT sum(billed), min(day) FROM spending") == [(Decimal(75), lost.day)]
 
 
+@pytest.mark.long
 def test_the_rows_survive_a_rewrite_of_the_file(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     books.ledger.settle(books.ledger.reserve("run", "map", "eth/0xaa", 2500), 2500)
     books.warehouse.load(books.lake)
@@ -81,6 +92,7 @@ def test_the_rows_survive_a_rewrite_of_the_file(books: Books, monkeypatch: pytes
     assert books.query("SELECT (SELECT count(*) FROM holders), sum(billed) FROM spending") == [(1, Decimal(25))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_the_table_equals_a_recount_after_any_history(books: Books, seed: int) -> None:
     chance = random.Random(seed)

@@ -530,6 +530,18 @@ def test_overlap_lists_each_pair_once_and_separates_exchanges(lake: Lake, wareho
     assert found == [("0xa", "0xb", 2, 1, 3, 4, 0.4, 0.5, 0.3, 0.2)]
 
 
+def test_overlap_counts_a_wallet_if_it_is_one_on_both_chains(lake: Lake, warehouse: Warehouse) -> None:
+    for chain, contract in (("bsc", "0x1"), ("eth", "0x2")):
+        listed = [
+            {"token_address": "0xa", "rank": rank, "address": address, "is_contract": address == contract}
+            for rank, address in enumerate(("0x1", "0x2", "0x3"), 1)
+        ]
+        write(lake, "holders", chain, DAY, {"holders": rows("holders", chain, DAY, listed)}, {"0xa"})
+    warehouse.load(lake)
+    found = query(warehouse, "SELECT holders_at_least, wallets_at_least FROM holder_overlap('2026-11-02')")
+    assert found == [(3, 1)]
+
+
 # Clusters through time
 
 

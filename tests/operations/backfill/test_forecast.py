@@ -31,8 +31,9 @@ def test_a_call_is_not_split_between_months() -> None:
     [
         ((10, 100), _funds(Budget(per_day=3), left=None, left_today=100), 23),
         ((3_000, 1), _funds(Budget(per_month=100), left=10_000, rate=1), 22),
+        ((3, 100), _funds(Budget(per_day=2), left=300, left_today=200), 21),
     ],
-    ids=["daily ceiling", "rate limit"],
+    ids=["daily ceiling", "rate limit", "rest of the month for one call"],
 )
 def test_a_daily_limit_delays_the_end_by_days(calls: tuple[int, int], funds: Funds, day: int) -> None:
     found = forecast([calls], funds)

@@ -118,6 +118,12 @@ def test_replaced_answers_are_deleted_and_a_rebuild_makes_the_same_rows(make_wor
     assert workspace.lake.read("holders").drop_columns("fetched_at").equals(before.drop_columns("fetched_at"))
 
 
+def test_replaced_answers_are_deleted_before_the_others(with_failure: Callable[..., Workspace]) -> None:
+    workspace = with_failure(revisions="0", archive="1d")
+    fill(workspace, HOLDERS, "eth", MAY, refresh=True)
+    assert [*kinds(workspace)] == ["revisions"]
+
+
 def test_the_answer_of_an_old_failure_is_kept(make_workspace: MakeWorkspace) -> None:
     def unread(*_: Any) -> Any:
         raise MalformedAnswer("our decoder is wrong")

@@ -70,6 +70,21 @@ def test_changed_holders_have_the_names_of_the_maps(tmp_path: Path) -> None:
     assert named == {"0xold": ("Vesting", False), "0xnew": ("Pool", True)}
 
 
+@pytest.mark.integration
+def test_changed_holders_have_your_own_names_first(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
+    for day, address in ((DAYS[0], "0xa"), (DAYS[1], "0xb")):
+        held = [{"token_address": "0xt", "rank": 1, "address": address, "label": "Theirs"}]
+        write(lake, "holders", "eth", day, {"holders": rows("holders", "eth", day, held)}, {"0xt"})
+    with Store(tmp_path / "engine") as store:
+        store.add_labels([Label("0xb", None, "mine", "Ours")])
+    warehouse.load(lake)
+    with Published(warehouse).reader() as reader:
+        changes = comparison(reader, "eth", "0xt", DAYS[0], DAYS[1])
+    assert dict(zip(changes["address"], changes["label"], strict=True)) == {"0xa": "Theirs", "0xb": "Ours"}
+
+
 @pytest.mark.long
 def test_search_finds_a_wallet_by_its_own_name_only(tmp_path: Path) -> None:
     """The fetched name is not shown, so it finds nothing."""

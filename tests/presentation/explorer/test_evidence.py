@@ -1,9 +1,10 @@
-"""The sentences that say why the holders of a cluster are together, in its card and above the map."""
+"""The sentences about a cluster: why its holders are together, and above the map how the largest one changed."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from tests.presentation.explorer.serving import ROOT, built_with
 SENTENCE: Final = """
 import { evidenceOf } from "./evidence.mjs";
 import { findingOf } from "./finding.mjs";
-const { nodes, links, at } = JSON.parse(process.argv.at(-1));
+const { nodes, links, at, shares } = JSON.parse(process.argv.at(-1));
 const linksOf = new Map(nodes.map(({ id }) => [id, links.filter((link) => link.from === id || link.to === id)]));
 const byId = new Map(nodes.map((node) => [node.id, node]));
 const holders = nodes.filter(({ kind }) => kind === "top_holder");
@@ -23,13 +24,14 @@ const clusters = [{ cluster_id: 1, share, holder_count: holders.length }];
 const map = { at, nodes, links, clusters, failures: [], byId, linksOf };
 const units = { symbolOf: (link) => link.transfer_token, isOwn: (link) => link.transfer_token === "KELP" };
 console.log(evidenceOf(map, { cluster_id: 1 }, units).sentence);
-console.log(findingOf(map, { instants: [] }, { at, largest_cluster: share }, units));
+const instants = shares.map((part, day) => ({ at: `2026010${day + 1}T000000Z`, series: 1, largest_cluster: part }));
+for (const of of instants) console.log(findingOf(map, { instants }, of, units));
 """
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bundle the function for Node."""
+    """Bundle the functions for Node."""
     made = tmp_path_factory.mktemp("evidence")
     command = [str(built_with() / ".bin" / "esbuild"), "src/evidence.ts", "src/finding.ts", "--bundle"]
     options = ["--format=esm", f"--outdir={made}", "--out-extension:.js=.mjs", "--log-level=error"]
@@ -41,14 +43,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Rows = list[dict[str, Any]]
 
 
-def sentences(folder: Path, nodes: Rows, links: Rows, at: str = "20260601T000000Z") -> list[str]:
-    """Return the sentence of the card, and the one above the map."""
-    command = ["node", str(folder / "sentence.mjs"), json.dumps({"nodes": nodes, "links": links, "at": at})]
+def sentences(
+    folder: Path, nodes: Rows, links: Rows, at: str = "20260601T000000Z", shares: Sequence[float] = (0.5,)
+) -> list[str]:
+    """Return the sentence of the card, and the one above the map on each of some days, by the largest shares."""
+    asked = {"nodes": nodes, "links": links, "at": at, "shares": shares}
+    command = ["node", str(folder / "sentence.mjs"), json.dumps(asked)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def sentence(folder: Path, nodes: Rows, links: Rows) -> str:
     return sentences(folder, nodes, links)[0]
+
+
+@pytest.mark.parametrize(
+    ("shares", "changes"),
+    [
+        ([0.1, 0.3], ["up to 30.0% on 2 Jan 2026", "up from 10.0% on 1 Jan 2026"]),
+        ([0.5, 0.3], ["down to 30.0% on 2 Jan 2026", "down from 50.0% on 1 Jan 2026"]),
+    ],
+)
+def test_a_changed_largest_cluster_is_named(folder: Path, shares: list[float], changes: list[str]) -> None:
+    found = sentences(folder, [holder(name, 0.1) for name in "abc"], [], shares=shares)[1:]
+    assert found == [f"3 wallets together hold 30.0%; largest cluster {change}." for change in changes]
 
 
 def holder(name: str, share: float | None = 0.01, kind: str = "top_holder") -> dict[str, Any]:

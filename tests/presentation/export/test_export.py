@@ -128,6 +128,11 @@ def test_excel_stores_long_numbers_exactly_as_text(warehouse: Warehouse, tmp_pat
     assert done.notes == {"sheets": 1, "as_text": 1}
 
 
+def test_excel_has_days_before_march_1900_as_text(warehouse: Warehouse, tmp_path: Path) -> None:
+    exported(warehouse, tmp_path, "x.xlsx", "SELECT unnest([DATE '1900-02-28', DATE '1900-03-01']) AS day")
+    assert cells(tmp_path / "x.xlsx")[1:] == [[("inlineStr", "1900-02-28")], [("n", "61")]]
+
+
 def test_excel_continues_in_another_sheet(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,21 +56,31 @@ def test_an_unknown_number_spends_nothing(allowed: Assistant) -> None:
 _PRICED: Final = """
 import json, pathlib, sys
 price = int(pathlib.Path(sys.argv[1]).read_text())
-assert sys.argv[2] == "plan", "nothing but plans may run"
+assert sys.argv[3] in sys.argv[2].split(), "nothing else may run"
 print(json.dumps({"credits_hundredths": price, "calls": 1, "minutes": 1, "finished": False,
                   "month_left_hundredths": None, "left_out": []}))
 """
-"""A command line whose plans cost what a file says, and which does nothing else."""
+"""A command line whose plans cost what a file says, and which runs only the commands that its second argument names."""
 
 
 def test_a_plan_that_costs_more_by_now_spends_nothing(warehouse: Warehouse, tmp_path: Path) -> None:
     price = tmp_path / "price"
     price.write_text("500")
-    command = (sys.executable, "-c", _PRICED, str(price))
+    command = (sys.executable, "-c", _PRICED, str(price), "plan")
     with assisting(warehouse, Spending(command, is_allowed=True)) as assistant:
         plan = planned(assistant)
         price.write_text("501")
         assert "the plan costs 5.01 credits by now" in assistant.refusal("fetch_planned", number=plan["number"])
+
+
+def test_a_number_is_fetched_once(warehouse: Warehouse, tmp_path: Path) -> None:
+    price = tmp_path / "price"
+    price.write_text("500")
+    command = (sys.executable, "-c", _PRICED, str(price), "plan backfill")
+    with assisting(warehouse, Spending(command, is_allowed=True)) as assistant:
+        number = planned(assistant)["number"]
+        assert assistant.ask("fetch_planned", number=number)
+        assert "call plan_fetch first" in assistant.refusal("fetch_planned", number=number)
 
 
 @pytest.mark.long

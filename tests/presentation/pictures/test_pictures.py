@@ -29,7 +29,7 @@ from holderlake.core.contract.figures import NOTHING, share_text
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.presentation.pictures.drawing.colours import COLOURS, PALETTE, Theme, contrast, mixed, text_on
 from holderlake.presentation.pictures.drawing.draw import TokenTitle, draw_map
-from holderlake.presentation.pictures.drawing.text import printable, shortened, width
+from holderlake.presentation.pictures.drawing.text import broken, printable, shortened, width
 from holderlake.presentation.pictures.layout.bubbles import Layout, place
 from holderlake.presentation.pictures.layout.packing import packed
 from holderlake.presentation.pictures.layout.page import Area
@@ -524,6 +524,13 @@ def test_unknown_letter_becomes_a_box_and_unknown_symbol_is_dropped() -> None:
 def test_shortened_text_fits(text: str, room: float) -> None:
     shown = shortened(printable(text), room, 12.0)
     assert not shown or width(shown, 12.0) <= room
+
+
+def test_a_broken_text_has_at_most_its_number_of_lines() -> None:
+    words, room = "one two three four", width("three", 12.0) + 1
+    assert broken(words, room, 12.0) == ["one", "two", "three", "four"]
+    first, last = broken(words, room, 12.0, 2)
+    assert (first, last[-1]) == ("one", "…")
 
 
 @pytest.mark.parametrize("theme", Theme)

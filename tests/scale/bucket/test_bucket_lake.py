@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from holderlake.core.contract.tables import MAP_TABLES, TABLES
 from holderlake.core.lake.lake import Lake, LakeError, PartitionUpdate
 from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.scale.bucket.cache import BucketCache
 from holderlake.scale.bucket.objects import Bucket, Folder, Objects, ObjectsError, Version
 from holderlake.scale.bucket.storage import BucketStorage
 from holderlake.scale.bucket.writer_lease import WriterLease
@@ -261,6 +263,16 @@ def test_the_copies_of_files_stay_below_their_limit(host: Host) -> None:
     copies = [path.stat().st_size for path in theirs.root.glob("files/*/*")]
     assert 0 < sum(copies) <= 22_000
     assert rows.num_rows == len(DAYS)
+
+
+def test_the_copies_that_were_used_longest_ago_are_deleted(tmp_path: Path) -> None:
+    cache, names = BucketCache(tmp_path, 1_000), [f"{place:064x}" for place in range(10)]
+    for used_at, name in enumerate(names[:9]):
+        cache.add({name: bytes(100)})
+        os.utime(cache.path(name), (used_at, used_at))
+    assert cache.use(names[0])
+    cache.add({names[9]: bytes(200)})
+    assert [name for name in names if cache.path(name).exists()] == [names[0], *names[4:]]
 
 
 @pytest.mark.long
