@@ -12,6 +12,7 @@ from holderlake.core.contract.figures import FIGURES, HEADLINE
 from holderlake.core.contract.models import HolderNode, Model, Scores, SupplyStats
 from holderlake.core.contract.tables import columns_of_model
 from holderlake.presentation.pictures.drawing.colours import PALETTE
+from holderlake.presentation.pictures.drawing.legend import LEGEND
 
 _MODELS: Final[tuple[type[Model], ...]] = (HolderNode, SupplyStats, Scores)
 _FIGURES: Final = """\
@@ -24,6 +25,8 @@ export type FigureName = keyof typeof FIGURES;
 export const HEADLINE = {} as const;
 /** Colours of clusters, from pictures/drawing/colours.py. A cluster's number is always shown too. */
 export const PALETTE = {} as const;
+/** What the marks of a map mean, from pictures/drawing/legend.py. */
+export const LEGEND = {} as const;
 /** Addresses without an owner, to which burnt tokens go. */
 export const BURN_ADDRESSES: readonly string[] = {};
 """
@@ -40,7 +43,7 @@ def page_types() -> str:
     figures = "".join(
         f"  {column}: {json.dumps(row, ensure_ascii=False)},\n" for column, row in zip(FIGURES, rows, strict=True)
     )
-    lists = (json.dumps(listed) for listed in (HEADLINE, PALETTE, sorted(BURN_ADDRESSES)))
+    lists = (json.dumps(listed) for listed in (HEADLINE, PALETTE, LEGEND, sorted(BURN_ADDRESSES)))
     return f"{_HEAD}{types}{_FIGURES.format(figures, *lists)}"
 
 

@@ -1,6 +1,6 @@
 /** Why holders are a cluster: its links, and sentences about the strongest evidence. */
 import type { Cluster, Link, Node, TokenMap } from "./data";
-import { counted, date, kindOf, name, rough, share } from "./format";
+import { counted, date, kindOf, name, rough, seconds, share } from "./format";
 
 export type Evidence = {
   /** Holders and linking wallets, the largest first. */
@@ -11,12 +11,14 @@ export type Evidence = {
   ids: Set<string>;
   strongest: Link | null;
   sentence: string;
-  /** What joins most, the ids of the holders that it joins, and what it did with the strongest link's token. */
+  /** What joins most, the number of holders that it joins, and what it did with the strongest link's token. */
   hub: Node | null;
-  joined: Set<string>;
+  joined: number;
   reason: Reason;
   /** A sentence if the evidence is weak; else empty. */
   weakness: string;
+  /** The largest member, if only weak links join it. */
+  doubtful: Node | null;
 };
 
 /** The unit of a link's amount, and whether it is the map's own token. */
@@ -30,7 +32,11 @@ const NAMED = 2;
 /** A member that moved a smaller part of its amount is weakly joined. */
 const WEAK = 0.01;
 
-export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, units: Units): Evidence {
+/** Returns the evidence for a cluster. Transfers that began after the map's instant are not evidence. */
+export function evidenceOf(whole: TokenMap, { cluster_id: number }: Pick<Cluster, "cluster_id">, units: Units): Evidence {
+  const until = seconds(whole.at);
+  const isKnown = (link: Link) => !((link.first_date ?? 0) > until);
+  const map = whole.links.every(isKnown) ? whole : { ...whole, links: whole.links.filter(isKnown), linksOf: new Map([...whole.linksOf].map(([id, links]) => [id, links.filter(isKnown)])) };
   const members = map.nodes.filter((node) => node.cluster_id === number && node.kind !== "time");
   const ids = new Set(members.map((node) => node.id));
   const groups = new Map<Node, Group>();
@@ -63,26 +69,33 @@ export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, units
   weighed.sort((one, two) => two.weight - one.weight || two.group.holders.size - one.group.holders.size || order(one.group) - order(two.group));
   const first = weighed[0]?.group;
   const strongest = first ? ([...first.links].sort(byStrength)[0] ?? null) : null;
-  if (!first || !strongest) return { members, links, ids, strongest, hub: null, joined: new Set(), reason: reasonOf("", []), weakness: "", sentence: "The source gives no transfers that show why these holders are together." };
-  const [join, weakness] = largest(map, members, first, links, units);
-  const joined = new Set([...first.holders, ...(first.hub.kind === "top_holder" ? [first.hub.id] : [])].filter((id) => map.byId.get(id)?.kind !== "magic"));
-  const did = reasonOf(first.hub.id, first.links.filter((link) => isSameToken(link, strongest)));
-  return { members, links, ids, strongest, hub: first.hub, joined, reason: did, weakness, sentence: [reason(map, first, strongest, units), join, weakness].filter(Boolean).join(" ") };
+  if (!first || !strongest) return { members, links, ids, strongest, hub: null, joined: 0, reason: reasonOf(map, "", []), weakness: "", doubtful: null, sentence: "The source gives no transfers that show why these holders are together." };
+  const [join, weakness, doubtful] = largest(map, members, first, links, units);
+  const { hub } = first;
+  const joined = holdersOf(map, [...first.holders, hub.id]).length;
+  const did = reasonOf(map, hub.id, first.links.filter((link) => isSameToken(link, strongest)));
+  return { members, links, ids, strongest, hub, joined, reason: did, weakness, doubtful, sentence: [reason(map, hub, joined, did, units), join, weakness].filter(Boolean).join(" ") };
 }
 
-/** What a hub did: to how many holders it sent, from how many it got, and when (unix seconds). */
-export type Reason = { sent: number; got: number; begin: number; end: number };
+/** What a node did over some links: the ids of those that it sent to and got from, with the links, and when (unix seconds; 0 if unknown). */
+export type Reason = { to: string[]; sent: Link[]; from: string[]; got: Link[]; begin: number; end: number };
 
-/** Returns what the links of a hub say. */
-function reasonOf(hub: string, links: Link[]): Reason {
-  const ends = (side: "from" | "to", other: "from" | "to") => new Set(links.filter((link) => link[side] === hub).map((link) => link[other])).size;
+function reasonOf(map: TokenMap, id: string, links: Link[]): Reason {
+  const sent = links.filter((link) => link.from === id && link.to !== id);
+  const got = links.filter((link) => link.to === id && link.from !== id);
+  const end = Math.max(0, ...links.map((link) => link.last_date ?? 0));
   return {
-    sent: ends("from", "to"),
-    got: ends("to", "from"),
+    to: [...new Set(sent.map((link) => link.to))],
+    sent,
+    from: [...new Set(got.map((link) => link.from))],
+    got,
     begin: Math.min(...links.map((link) => link.first_date ?? Infinity)),
-    end: Math.max(...links.map((link) => link.last_date ?? 0)),
+    end: end > seconds(map.at) ? 0 : end, // later transfers are not evidence
   };
 }
+
+/** Returns those of some ids that are holders; others are linking wallets and time nodes. */
+export const holdersOf = ({ byId }: TokenMap, ids: string[]) => ids.filter((id) => !["magic", "time"].includes(byId.get(id)?.kind ?? ""));
 
 /** Keeps a name that is written from right to left from changing the text around it. */
 const isolated = (text: string) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text) ? `\u2068${text}\u2069` : text);
@@ -91,40 +104,45 @@ const sum = (links: Link[]) => links.reduce((total, link) => total + Number(link
 const isSameToken = (one: Link, two: Link) => one.transfer_token === two.transfer_token && one.transfer_chain === two.transfer_chain;
 
 /** Returns what a node got and sent over links of one token, such as "got 5 KELP from Ada and sent 4 KELP to 3 holders on 1 May 2026". */
-function moved(map: TokenMap, id: string, links: Link[], { symbolOf }: Units): string {
-  const part = (some: Link[], verb: string, side: "from" | "to") => {
+function moved(map: TokenMap, { to, sent, from, got, begin, end }: Reason, { symbolOf }: Units): string {
+  const part = (some: Link[], verb: string, side: "from" | "to", others: string[]) => {
     const [one] = some;
     if (!one) return [];
-    const others = new Set(some.map((link) => link[side]));
     const amount = `${rough(some.length === 1 ? one.amount : String(sum(some)))} ${symbolOf(one)}`.trim();
-    return `${verb} ${amount} ${side} ${others.size === 1 ? called(map, one[side]) : counted(others.size, "holder")}`;
+    return `${verb} ${amount} ${side} ${others.length === 1 ? called(map, one[side]) : listed(map, others)}`;
   };
-  const said = [part(links.filter((link) => link.from !== id), "got", "from"), part(links.filter((link) => link.from === id), "sent", "to")].flat().join(" and ");
-  const transfers = links.reduce((total, link) => total + (link.transfers ?? 0), 0);
-  const [begin, end] = [Math.min(...links.map((link) => link.first_date ?? Infinity)), Math.max(...links.map((link) => link.last_date ?? 0))];
+  const said = [part(got, "got", "from", from), part(sent, "sent", "to", to)].flat().join(" and ");
+  const transfers = [...got, ...sent].reduce((total, link) => total + (link.transfers ?? 0), 0);
   const when = !end ? "" : date(begin) === date(end) ? ` on ${date(end)}` : transfers > 1 ? `, the last on ${date(end)}` : ` on ${date(end)}`;
   return `${said}${transfers > 1 ? ` in ${counted(transfers, "transfer")}` : ""}${when}`;
 }
 
-/** Returns the sentence about the group that moved most. */
-function reason(map: TokenMap, { hub, holders, links }: Group, strongest: Link, units: Units): string {
-  const act = moved(map, hub.id, links.filter((link) => isSameToken(link, strongest)), units);
-  if (hub.kind === "time") return `${counted(holders.size, "holder")} used ${called(map, hub.id)} at the same time: it ${act}.`;
-  return hub.kind === "magic" ? `The wallet ${called(map, hub.id)} links ${counted(holders.size, "holder")}: it ${act}.` : `${called(map, hub.id)} ${act}.`;
+/** Counts nodes, such as "9 holders and 1 linking wallet". */
+function listed(map: TokenMap, ids: string[]): string {
+  const holders = holdersOf(map, ids).length;
+  const others = ids.length - holders;
+  return [holders && counted(holders, "holder"), others && counted(others, "linking wallet")].filter(Boolean).join(" and ");
 }
 
-/** Returns two sentences about the largest member: what joins it unless that was said, and whether this is little. */
-function largest(map: TokenMap, members: Node[], first: Group, links: Link[], units: Units): [string, string] {
+/** Returns the sentence about the group that moved most. */
+function reason(map: TokenMap, hub: Node, joined: number, did: Reason, units: Units): string {
+  const act = moved(map, did, units);
+  if (hub.kind === "time") return `${counted(joined, "holder")} used ${called(map, hub.id)} at the same time: it ${act}.`;
+  return hub.kind === "magic" ? `The wallet ${called(map, hub.id)} links ${counted(joined, "holder")}: it ${act}.` : `${called(map, hub.id)} ${act}.`;
+}
+
+/** Returns two sentences about the largest member: what joins it unless that was said, and whether this is little; then also the member. */
+function largest(map: TokenMap, members: Node[], first: Group, links: Link[], units: Units): [string, string, Node | null] {
   const holders = members.filter((node) => node.kind !== "magic" && node.share !== null);
   const [most] = holders.sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
-  if (!most) return ["", ""];
+  if (!most) return ["", "", null];
   const joins = links.filter((link) => link.from === most.id || link.to === most.id);
   const [join] = joins;
   const isElsewhere = join && most.id !== first.hub.id && !first.holders.has(most.id);
-  const said = isElsewhere ? `The largest member, ${called(map, most.id)} with ${share(most.share)} of the supply, ${moved(map, most.id, [join], units)}.` : "";
+  const said = isElsewhere ? `The largest member, ${called(map, most.id)} with ${share(most.share)} of the supply, ${moved(map, reasonOf(map, most.id, [join]), units)}.` : "";
   const kind = kindOf(first.hub);
   const part = sum(joins) / Number(most.amount);
   const isLittle = join && joins.every(units.isOwn) && part < WEAK;
   const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved only ${share(part)} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
-  return [said, weak];
+  return [said, weak, isLittle ? most : null];
 }

@@ -1,8 +1,7 @@
 /** One sentence about a map: the most important fact, its cause, and a warning if the evidence is weak. It is above the map and in saved files. */
-import type { History, Instant, TokenMap } from "./data";
-import { evidenceOf, type Reason, type Units } from "./evidence";
-import { counted, date, isBurn, name, seconds, share } from "./format";
-import { isExcluded } from "./map/scene";
+import type { Cluster, History, Instant, Node, TokenMap } from "./data";
+import { evidenceOf, holdersOf, type Reason, type Units } from "./evidence";
+import { counted, date, isBurn, isExcluded, kindOf, name, seconds, share } from "./format";
 
 /** A change of the largest cluster's share by a smaller factor is not worth a word. */
 const NOTABLE = 1.2;
@@ -12,10 +11,10 @@ export function findingOf(map: TokenMap, of: History, at: Instant, units: Units)
   const burnt = burntShare(map);
   const lost = burnt >= NOTABLE_BURN ? ` ${share(burnt)} is burnt.` : "";
   if (!cluster) return withoutClusters(map) + lost;
-  const { hub, joined, reason, weakness } = evidenceOf(map, cluster, units);
-  const who = `${counted(cluster.holder_count, "wallet")} together hold ${share(cluster.share)}`;
-  const some = joined.size < cluster.holder_count ? `${joined.size} of them ` : "";
-  const how = hub ? `, ${joining(hub.kind, called(hub), some, reason)}` : "";
+  const { hub, joined, reason, weakness, doubtful } = evidenceOf(map, cluster, units);
+  const without = doubtful && `, if ${name(doubtful)} is one of them (without it ${share(cluster.share - (doubtful.share ?? 0))})`;
+  const who = `${counted(cluster.holder_count, "wallet")} together hold ${share(cluster.share)}${without ?? ""}`;
+  const how = hub ? `, ${joining(map, cluster, hub, joined, reason)}` : "";
   return `${who}${how}${trend(of, at)}.${weakness ? ` ${weakness}` : ""}${lost}`;
 }
 
@@ -24,15 +23,17 @@ const NOTABLE_BURN = 0.01;
 /** The share at addresses without an owner. */
 export const burntShare = (map: TokenMap) => map.nodes.reduce((sum, node) => sum + (node.kind !== "time" && isBurn(node) ? (node.share ?? 0) : 0), 0);
 
-const called = (node: { address: string; label: string | null }) => (node.label ? name(node) : "one wallet");
-
-/** Returns how a wallet, or an exchange in a window of time, joins holders. */
-function joining(kind: string, hub: string, some: string, { sent, got, begin, end }: Reason): string {
+/** Returns how a wallet, or an exchange in a window of time, joins holders. The wallet is not counted among those that it joins by its transfers. */
+function joining(map: TokenMap, cluster: Cluster, hub: Node, joined: number, { to, from, begin, end }: Reason): string {
   const when = !end ? "" : date(begin) === date(end) ? ` on ${date(end)}` : ` from ${date(begin)} to ${date(end)}`;
-  if (kind === "time") return `${some}with transfers of ${hub} in the same minutes${when}`;
-  if (sent > 1) return `${some}funded by ${hub}${when}`;
-  if (got > 1) return `${some}paying into ${hub}${when}`;
-  return `${some}linked by transfers${when}`;
+  const some = (count: number) => (count < cluster.holder_count ? `${count} of them ` : "");
+  const [sent, got] = [to, from].map((ids) => holdersOf(map, ids).length) as [number, number];
+  const named = hub.label ? name(hub) : "";
+  if (hub.kind === "time") return `if transfers of ${named || `one ${kindOf(hub)}`} in the same minutes${when} link ${some(joined).trim() || "them"}`;
+  const who = hub.kind === "magic" ? named || "one wallet" : named ? `another (${named})` : "another";
+  if (sent > 1) return `${some(sent)}funded by ${who}${when}`;
+  if (got > 1) return `${some(got)}paying into ${who}${when}`;
+  return `${some(joined)}linked by transfers${when}`;
 }
 
 function withoutClusters(map: TokenMap): string {

@@ -95,7 +95,7 @@ export function seconds(at: string): number {
 }
 
 /** Formats the UTC month of unix seconds. */
-export const monthOf = (unix: number) => months().format(new Date(unix * 1000));
+export const monthOf = (unix: number) => months().format(new Date(unix * 1000)).replace("Sept", "Sep");
 
 /** Formats unix seconds or an instant's text as a UTC day, with the time unless it is midnight. */
 export function date(of: number | string | null, always = false): string {
@@ -103,8 +103,9 @@ export function date(of: number | string | null, always = false): string {
   if (unix === null || Number.isNaN(unix)) return typeof of === "string" ? of : NOTHING;
   const when = new Date(unix * 1000);
   if (Number.isNaN(when.getTime())) return String(of);
+  const day = days().format(when).replace("Sept", "Sep"); // three letters, as each other month and the charts
   const time = times().format(when).replace(/:00$/, "");
-  return unix % 86_400 && (always || typeof of === "string") ? `${days().format(when)}, ${time}` : days().format(when);
+  return unix % 86_400 && (always || typeof of === "string") ? `${day}, ${time}` : day;
 }
 
 /** Returns the beginning and end of an address. */
@@ -130,6 +131,8 @@ export function name(node: { address: string; label: string | null }): string {
   return node.label ? cut(node.label, 60) : brief(node.address);
 }
 
+export const isExcluded = (node: { kind: string; is_shown_on_map: boolean | null }) => node.kind === "top_holder" && node.is_shown_on_map === false;
+
 export const isBurn = ({ address }: { address: string }) => BURN_ADDRESSES.includes(address);
 
 type Flags = { address: string; is_cex: boolean | null; is_dex: boolean | null; is_contract: boolean | null };
@@ -137,5 +140,10 @@ type Flags = { address: string; is_cex: boolean | null; is_dex: boolean | null; 
 /** Returns the kind of an address that belongs to no single owner; "hub" is one of the busiest wallets. */
 export const kindOf = (node: Flags) => (isBurn(node) ? "burn" : node.is_cex ? "exchange" : node.is_dex ? "pool" : node.is_contract ? "contract" : "hub");
 
-/** Returns the kinds of some time nodes, such as "exchange or pool". */
-export const kindsOf = (nodes: Flags[]) => [...new Set(nodes.map(kindOf))].sort().join(" or ");
+const KINDS = { exchange: "exchanges", pool: "pools", contract: "contracts", burn: "burn addresses", hub: "busiest wallets" } as const;
+
+/** Returns the kinds of some nodes, such as "exchanges, pools". */
+export function listOfKinds(nodes: Flags[]): string {
+  const found = new Set(nodes.map((node) => KINDS[kindOf(node)]));
+  return Object.values(KINDS).filter((kind) => found.has(kind)).join(", ");
+}

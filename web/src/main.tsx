@@ -4,11 +4,11 @@ import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, setTheme, theme, THEMES } from "./colours";
-import { FIGURES, HEADLINE, PALETTE, type FigureName } from "./columns";
+import { FIGURES, HEADLINE, LEGEND, PALETTE, type FigureName } from "./columns";
 import { isSaved, type Node } from "./data";
-import { brief, count, counted, cut, date, figure, kindsOf, partOf, share } from "./format";
+import { brief, count, counted, cut, date, figure, isExcluded, listOfKinds, partOf, seconds, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
-import { isExcluded, samples } from "./map/scene";
+import { samples } from "./map/scene";
 import { Added } from "./panels/added";
 import { Clusters } from "./panels/clusters";
 import { Compare } from "./panels/compare";
@@ -128,12 +128,14 @@ function Badge() {
     : <span class="badge wrong" title={`Transfers up to ${until} differ from those of a node: run ‘holderlake import verify’`}>incomplete</span>;
 }
 
-/** A note on a map that is later than the source's data. */
+const dayOf = (unix: number) => Math.floor(unix / 86_400);
+
+/** A note on a map that is later than the source's data, in days of the calendar. */
 function AfterData() {
-  const late = instant.value?.days_after_data;
+  const { days_after_data: late, at = "" } = instant.value ?? {};
   const end = history.value?.dataEnd;
   if (!late || !end) return null;
-  const days = Math.floor(late);
+  const days = dayOf(seconds(at)) - dayOf(end);
   return (
     <Note says={`The source’s data of this token end on ${date(end)}, ${count(days)} ${days === 1 ? "day" : "days"} before this date.`}>
       The map shows the holders of that day. A token that is no longer used looks the same.
@@ -206,16 +208,17 @@ function Legend() {
     );
   }
   const has = (what: (node: Node) => boolean) => (shown.value?.nodes ?? []).some(what);
+  const others = (shown.value?.nodes ?? []).filter((node) => isExcluded(node) && !node.is_cex);
   return (
     <ul class="legend map-legend" aria-label="What the map shows">
       {has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
       {has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
       <Sizes />
       {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>}
-      {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Where holders moved tokens in the same minutes (time nodes)">used together: {kindsOf((shown.value?.nodes ?? []).filter((node) => node.kind === "time"))}</span></Toggle>}
+      {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Where holders moved tokens in the same minutes (time nodes)">{LEGEND.time.toLowerCase()}</span></Toggle>}
       {history.value?.hasOwners && <Owners />}
       {has((node) => isExcluded(node) && node.is_cex === true) && <Toggle layer="exchanges">exchanges</Toggle>}
-      {has((node) => isExcluded(node) && !node.is_cex) && <Toggle layer="contracts">pools, contracts</Toggle>}
+      {others.length > 0 && <Toggle layer="contracts">{listOfKinds(others)}</Toggle>}
       <Everything />
     </ul>
   );

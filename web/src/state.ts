@@ -289,7 +289,7 @@ function followCluster(before: data.TokenMap | null, after: data.TokenMap): void
 
 function missing(map: data.TokenMap): Trouble {
   if (!map.nodes.length && !map.failures.length) {
-    return { title: `No one holds it at ${date(map.at)}`, advice: "All of it is burnt, or no holder is known. Move the slider to another date." };
+    return { title: `No holder is known at ${date(map.at)}`, advice: "The map of this date lists no address, not even a burn address. Move the slider to another date." };
   }
   const why = map.failures.find((one) => /map/.test(one.endpoint)) ?? map.failures[0];
   return {

@@ -228,7 +228,7 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     drawn = set(world(page))
     for label, query in (
         ("linking wallets", "magic=no"),
-        ("used together: exchange", "time=no"),
+        ("exchange or pool used together", "time=no"),
         ("exchanges", "exchanges="),
     ):
         page.get_by_label(label, exact=True).click()
@@ -436,7 +436,7 @@ def test_addresses_are_added_to_the_map_with_their_transfers(open_page: Open) ->
     card = page.get_by_role("region", name="Selection", exact=True)
     expect(card).to_contain_text("not in the list of holders")
     expect(card.get_by_role("table", name="Links of the selected node")).to_contain_text("7 TIDE")
-    expect(page.get_by_role("region", name="Not drawn: exchanges and contracts")).not_to_contain_text("Bourse")
+    expect(page.get_by_role("region", name="Not drawn")).not_to_contain_text("Bourse")
     assert world(open_page(page.url.partition("/?")[2].join(["?", ""]))) == world(page)
     form.get_by_role("button", name=f"Remove {STRANGER} from the map").click()
     card.get_by_role("button", name="End the selection").click()
@@ -494,9 +494,9 @@ def test_token_without_a_name_is_called_by_its_short_address(open_page: Open) ->
 
 
 @pytest.mark.long
-def test_burnt_token_says_that_no_one_holds_it(open_page: Open) -> None:
+def test_map_without_an_address_says_that_no_holder_is_known(open_page: Open) -> None:
     page = open_page(of(BURNT), drawn=False)
-    expect(page.get_by_role("alert")).to_contain_text("No one holds it at 1 Jun 2026")
+    expect(page.get_by_role("alert")).to_contain_text("No holder is known at 1 Jun 2026")
     for control in (
         page.get_by_role("group", name="Zoom"),
         page.get_by_text("Save", exact=True),
@@ -573,7 +573,11 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     assert "cluster=1" in page.url
     expect(card.locator(".why")).to_contain_text(
         "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team "
-        "and sent 900 TIDE to 2 holders in 7 transfers on 1 Nov 2026"
+        "and sent 900 TIDE to 2 holders in 7 transfers, the last on 1 Jun 2026"
+    )
+    expect(page.locator(".finding")).to_contain_text(
+        "3 wallets together hold 11.0%, if Tide: Team is one of them (without it 1.97%), "
+        "2 of them funded by one wallet from 1 Jan 2026 to 1 Jun 2026"
     )
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 
@@ -643,7 +647,8 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     drawn = places(page)
     assert f"{EXCHANGE}#1" in drawn
     assert EXCHANGE not in drawn
-    excluded = page.get_by_role("region", name="Not drawn: exchanges and contracts")
+    excluded = page.get_by_role("region", name="Not drawn")
+    expect(excluded).to_contain_text("exchanges, pools, 30.0% of the supply")
     assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 pool 10.0%"]
     page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
     expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
@@ -898,7 +903,7 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (of(MAPLESS), "No one holds it at 1 Jun 2026"),
+        (of(MAPLESS), "No holder is known at 1 Jun 2026"),
         pytest.param(of("<b>0xnowhere"), "This token is not in the warehouse", marks=pytest.mark.long),
         pytest.param(of(TIDE, "&at=once"), "", marks=pytest.mark.long),
     ],
@@ -1303,6 +1308,10 @@ def test_shared_link_opens_at_the_top_of_a_phone(open_page: Open) -> None:
 def test_token_without_drawn_holders_offers_to_draw_the_others(open_page: Open) -> None:
     page = open_page(of(ALL_BURNT))
     expect(page.get_by_role("alert")).to_contain_text("100% of the supply is burnt")
+    expect(page.get_by_role("alert")).to_contain_text("All listed holders are burn addresses.")
+    expect(page.get_by_role("region", name="Not drawn")).to_contain_text(
+        "Not drawn: burn addresses, 100% of the supply"
+    )
     page.get_by_role("button", name="Draw them").click()
     page.wait_for_function("() => document.getElementById('map').bubbles().length === 1")
     expect(page.get_by_role("tabpanel").locator(".kind")).to_have_text("burn")

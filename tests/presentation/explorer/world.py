@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -96,7 +96,7 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
             }
         for token, made in made_maps.items():
             for name, listed in made.items():
-                maps.setdefault(name, []).extend({"token_address": token} | row for row in listed)
+                maps.setdefault(name, []).extend(row | _more(token, name, instant) for row in listed)
         tables = {name: rows(name, "eth", instant, listed) for name, listed in maps.items()}
         failed = failures("eth", instant, ("maps", MAPLESS))
         write(lake, "maps", "eth", instant, tables, set(made_maps), failed)
@@ -129,7 +129,7 @@ def add_owners(home: Path, warehouse: Warehouse) -> None:
     for instant in INSTANTS:
         made = _map(shown, [([*WALLETS[:2], other], [])], links, 50.0)
         tables = {
-            name: rows(name, "eth", instant, [{"token_address": OWNED} | row for row in listed])
+            name: rows(name, "eth", instant, [row | _more(OWNED, name, instant) for row in listed])
             for name, listed in made.items()
         }
         write(lake, "maps", "eth", instant, tables, {OWNED})
@@ -146,10 +146,16 @@ def add_owners(home: Path, warehouse: Warehouse) -> None:
     warehouse.load(lake)
 
 
+def _more(token: str, name: str, instant: datetime) -> dict[str, Any]:
+    """The columns that rows of a map's table share: its token, and the time of links up to the map's instant."""
+    dates = {"first_date": EARLIEST, "last_date": instant} if name == "grouped_transfers" else {}
+    return {"token_address": token} | dates
+
+
 def _tokens(named: Mapping[str, tuple[str, str]]) -> pa.Table:
     listed = [
         {"token_address": token, "name": name, "symbol": symbol, "is_indexed": True}
-        | ({"max_date": EARLIEST} if token == HOSTILE else {})
+        | ({"max_date": EARLIEST + timedelta(hours=12)} if token == HOSTILE else {})
         for token, (name, symbol) in named.items()
     ]
     return rows("tokens", "eth", LATEST, listed)

@@ -1,7 +1,8 @@
 /** Draws the parts of a map on a canvas: tints of clusters, lines with arrows, bubbles with their texts. */
 import { colours, mixed, textOn } from "../colours";
 import { boxOf, LABEL_PIXELS, leaderOf, textsOf, type Label } from "./labels";
-import { isExcluded, TINT_WIDTH, type Bubble, type Line } from "./scene";
+import { isExcluded } from "../format";
+import { TINT_WIDTH, type Bubble, type Line } from "./scene";
 
 /** The look of bubbles, which follows clusters, comparison and selection. */
 export type Look = {

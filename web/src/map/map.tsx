@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
 import { tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { burntShare } from "../finding";
-import { date, exact, name, rough, share } from "../format";
+import { date, exact, isExcluded, listOfKinds, name, rough, share } from "../format";
 import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, isFiltering, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
 import { anchorsOf, arrange, isInLargeCluster, isNarrow, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
@@ -106,7 +106,7 @@ function Undrawn({ map }: { map: TokenMap }) {
   return (
     <div class="trouble" role="alert">
       <h2>{burnt ? `${share(burnt)} of the supply is burnt` : "No holder to draw"}</h2>
-      <p>All listed holders are exchanges, pools, contracts, burn addresses or among the busiest wallets.</p>
+      <p>All listed holders are {listOfKinds(map.nodes.filter(isExcluded))}.</p>
       <button type="button" onClick={() => show({ exchanges: true, contracts: true })}>Draw them</button>
     </div>
   );

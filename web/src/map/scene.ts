@@ -1,5 +1,6 @@
 /** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
 import { past, type Link, type Member, type Node, type TokenMap } from "../data";
+import { isExcluded } from "../format";
 import type { Layer } from "../view";
 import { radiusOf, SMALLEST, type Task } from "./layout";
 import type { Asked, Placed } from "./layout.worker";
@@ -34,8 +35,6 @@ const MOST_ROOM = 5;
 export const TINT_WIDTH = 3;
 /** Radius in pixels. */
 const LARGEST_SAMPLE = 16;
-
-export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
 /** Returns whether a node is in a cluster of which the map opens with the largest members only. */
 export const isInLargeCluster = (map: TokenMap, node: Node) =>

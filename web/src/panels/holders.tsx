@@ -2,7 +2,7 @@
 import { computed } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Node } from "../data";
-import { brief, counted, cut, date, exact, kindOf, rough, share } from "../format";
+import { brief, counted, cut, date, exact, kindOf, listOfKinds, rough, share } from "../format";
 import { isLeftOut } from "../map/scene";
 import { instant, select, shown } from "../state";
 import { added, show, view, type Sort } from "../view";
@@ -101,8 +101,8 @@ export function Excluded() {
   if (!excluded.value.length) return null;
   const together = excluded.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
   return (
-    <section class="excluded" aria-label="Not drawn: exchanges and contracts">
-      <h2>Not drawn: <span class="quiet">exchanges, contracts, {share(together)} of the supply</span></h2>
+    <section class="excluded" aria-label="Not drawn">
+      <h2>Not drawn: <span class="quiet">{listOfKinds(excluded.value)}, {share(together)} of the supply</span></h2>
       <ul ref={list}>
         {excluded.value.map((node) => (
           <li key={node.id}>
@@ -112,7 +112,7 @@ export function Excluded() {
           </li>
         ))}
       </ul>
-      {excluded.value.length > FEW_CHIPS && <button type="button" class="on" aria-label="Next exchanges and contracts" title="Next" onClick={() => list.current && goOn(list.current)}>›</button>}
+      {excluded.value.length > FEW_CHIPS && <button type="button" class="on" aria-label="Next that are not drawn" title="Next" onClick={() => list.current && goOn(list.current)}>›</button>}
     </section>
   );
 }

@@ -1,10 +1,9 @@
 /** Details of the selection: a holder and its address, or a cluster and its evidence. */
 import { useEffect, useState } from "preact/hooks";
 import { findTokens, giveName, isSaved, pages, periods, refresh, type Link, type Node, type Period, type Token } from "../data";
-import { brief, count, counted, cut, date, exact, monthOf, NOTHING, rough, share } from "../format";
+import { brief, count, counted, cut, date, exact, isExcluded, monthOf, NOTHING, rough, share } from "../format";
 import { cluster, evidence, instant, isFiltering, isFolded, keeps, path, say, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
-import { isExcluded } from "../map/scene";
 import { Counterparties, OnMap } from "./added";
 import { ClusterCard } from "./clusters";
 import { OwnerCard } from "./owners";

@@ -1,11 +1,11 @@
 /** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
 import { colours, isDark, mixed, textOn } from "../colours";
-import { FIGURES, HEADLINE } from "../columns";
+import { FIGURES, HEADLINE, LEGEND } from "../columns";
 import type { History, Instant } from "../data";
-import { brief, count, counted, cut, date, figure as figureText, kindsOf, name, partOf, share } from "../format";
+import { brief, count, counted, cut, date, figure as figureText, isExcluded, listOfKinds, name, partOf, share } from "../format";
 import { ARROWS_UP_TO, arrowOf, type Look } from "../map/brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
-import { bounds, isExcluded, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
+import { bounds, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
 
 export const WIDTH = 1_400;
@@ -133,18 +133,28 @@ function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): 
   }
   at += across > COLUMN ? 30 : 0;
   const has = (what: (bubble: Bubble) => boolean) => scene.bubbles.some(what);
-  if (has(({ node }) => node.kind === "top_holder" && node.cluster_id === null)) note("Holder outside clusters", (centre) => pen.circle(centre, 6.5, { fill: lone }));
-  if (has(({ node }) => node.kind === "magic")) note("Wallet that links holders", (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
-  const shared = scene.bubbles.flatMap(({ node }) => (node.kind === "time" ? [node] : []));
-  if (shared.length) note(`Used together: ${kindsOf(shared)}`, (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
-  if (scene.lines.length) note("Transfers, as the arrow points", ([x, y]) => {
+  if (has(({ node }) => node.kind === "top_holder" && node.cluster_id === null)) note(LEGEND.alone, (centre) => pen.circle(centre, 6.5, { fill: lone }));
+  if (has(({ node }) => node.kind === "magic")) note(LEGEND.magic, (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
+  if (has(({ node }) => node.kind === "time")) note(LEGEND.time, (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
+  if (scene.lines.length) note(LEGEND.line, ([x, y]) => {
     pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
     pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
   });
-  const isDrawn = (kind: "is_cex" | "is_contract") => scene.bubbles.some(({ node }) => node.kind === "top_holder" && node[kind]);
-  const absent = [!isDrawn("is_cex") && "exchanges", !isDrawn("is_contract") && "pools, contracts"].filter(Boolean).join(", ");
+  const absent = listOfKinds(scene.map.nodes.filter((node) => isExcluded(node) && !scene.byId.has(node.id)));
   const weak = [scene.more.length && counted(scene.more.length, "weaker line"), scene.hidden && counted(scene.hidden, "smaller member")].filter(Boolean).join(", ");
-  [absent && `Not drawn: ${absent}`, weak && `Not drawn: ${weak}`].filter(Boolean).forEach((text, line) => pen.text([COLUMN, at + 21 * line], text || "", { size: 14, colour: quiet }));
+  const texts = [absent, weak].filter(Boolean).flatMap((text) => broken(`Not drawn: ${text}`));
+  texts.forEach((text, line) => pen.text([COLUMN, at + 21 * line], text, { size: 14, colour: quiet }));
+}
+
+/** Breaks a list at its commas into lines of the side column. */
+function broken(text: string): string[] {
+  const lines: string[] = [];
+  for (const part of text.split(/(?<=,) /)) {
+    const longer = lines.length ? `${lines.at(-1)} ${part}` : part;
+    if (lines.length && widthOf(longer, 14) <= SIDE) lines[lines.length - 1] = longer;
+    else lines.push(part);
+  }
+  return lines;
 }
 
 const diamond = ([x, y]: Point, radius: number): Point[] => [[x, y - radius], [x + radius, y], [x, y + radius], [x - radius, y]];

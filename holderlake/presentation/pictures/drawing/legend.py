@@ -16,6 +16,13 @@ from holderlake.presentation.pictures.drawing.text import broken, display_name, 
 from holderlake.presentation.pictures.layout.bubbles import Layout
 from holderlake.presentation.pictures.layout.page import Area
 
+LEGEND: Final = {
+    "alone": "Holder outside clusters",
+    "magic": "Wallet that links holders",
+    "time": "Exchange or pool used together",
+    "line": "Transfers, as the arrow points",
+}
+"""The texts of the marks, which the explorer has too."""
 _MOST_HOLDERS: Final = 10
 
 
@@ -148,14 +155,14 @@ def _legend(sheet: Sheet) -> list[_Part]:
         parts += [_note(sheet, "Area: share of the supply"), _sizes(sheet)]
     if any(node.cluster is None for node in bubbles):
         mark = 0.45 * sheet.unit
-        parts.append(_note(sheet, "Holder outside clusters", lambda at: sheet.bubble(at, mark, alone)))
+        parts.append(_note(sheet, LEGEND["alone"], lambda at: sheet.bubble(at, mark, alone)))
     link_nodes = [node for node in scene.nodes if node.share is None]
     if any(node.time_node is None for node in link_nodes):
-        parts.append(_note(sheet, "Wallet that links holders", sheet.ring))
+        parts.append(_note(sheet, LEGEND["magic"], sheet.ring))
     if any(node.time_node is not None for node in link_nodes):
-        parts.append(_note(sheet, "Exchange or pool used together", sheet.diamond))
+        parts.append(_note(sheet, LEGEND["time"], sheet.diamond))
     if scene.lines:
-        parts.append(_note(sheet, "Transfers, as the arrow points", sheet.arrow))
+        parts.append(_note(sheet, LEGEND["line"], sheet.arrow))
     parts.append(_note(sheet, "Not drawn: exchanges, pools, contracts and the busiest wallets."))
     if any(sheet.layout.is_enlarged(node.share or 0.0) for node in bubbles):
         least = share_text((sheet.layout.smallest / sheet.layout.scale) ** 2)
