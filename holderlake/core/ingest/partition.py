@@ -281,7 +281,7 @@ async def commit(
     manifest = None
     if missing.subjects and not batch.skipped:
         rules = await context.rules() if batch.tables.get("maps") else None
-        write = partial(_write, context, stream, partition, missing, rules)
+        write = partial(_commit_batch, context, stream, partition, missing, rules)
         manifest = await context.decoder.run(write, batch, is_remote=not context.workspace.lake.is_local)
     if batch.refused:
         raise batch.refused
@@ -310,7 +310,7 @@ async def commit(
     )
 
 
-def _write(
+def _commit_batch(
     context: IngestContext,
     stream: Stream,
     partition: ChainInstant,

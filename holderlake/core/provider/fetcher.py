@@ -121,7 +121,7 @@ class Fetcher:
         self._archive = archive
         self._plan_limits = plan_limits
         self._writes: Batches[entries.Operation | _Paid, _WriteResult] = Batches(
-            self._write, ThreadPoolExecutor(1, "ledger")
+            self._archive_and_book, ThreadPoolExecutor(1, "ledger")
         )
         self._streak = BrokenStreak()
         self._has_warned = False
@@ -175,7 +175,7 @@ class Fetcher:
             while True:
                 try:
                     async with self._client.limiter.slot():
-                        while (outcome := await self._call(fetch) or self._archived(fetch)) is None:
+                        while (outcome := await self._reserve_and_call(fetch) or self._archived(fetch)) is None:
                             await asyncio.sleep(_LOOK_AGAIN)
                         return outcome
                 except errors.TransientError as error:
@@ -184,7 +184,7 @@ class Fetcher:
             self._remember(fetch.request, error)
             return error
 
-    async def _call(self, fetch: _Fetch) -> Response | ProviderError | None:
+    async def _reserve_and_call(self, fetch: _Fetch) -> Response | ProviderError | None:
         """Claim the answer and reserve its cost, wait for the rate limit, and make one call.
 
         Return None if the answer is archived now or another process claims it, and the error of an earlier request if
@@ -273,7 +273,7 @@ class Fetcher:
         if reserving.exception() is None and isinstance(reserving.result(), entries.Reservation):
             await self._writes.submit(entries.Release(reserving.result().entry))
 
-    def _write(self, items: Sequence[entries.Operation | _Paid]) -> list[_WriteResult | Exception]:
+    def _archive_and_book(self, items: Sequence[entries.Operation | _Paid]) -> list[_WriteResult | Exception]:
         """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
         kept = iter(self._kept([item.answer for item in items if isinstance(item, _Paid)]))
         results: list[_WriteResult | Exception] = [next(kept) if isinstance(item, _Paid) else None for item in items]
