@@ -37,6 +37,15 @@ def rows(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     return connection.sql(sql).to_arrow_table()
 
 
+def outcome(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, object]] | str:
+    """Return the rows of a query, or the error: an example about a token of the store has none in this home."""
+    try:
+        return rows(connection, sql).to_pylist()
+    except duckdb.Error as error:
+        assert "the token is NULL" in str(error)
+        return str(error)
+
+
 @pytest.mark.later(integration=2, long=5)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def test_a_view_works_under_another_name(mine: duckdb.DuckDBPyConnection, small: Warehouse, view: schema.Query) -> None:
@@ -48,7 +57,7 @@ def test_macros_work_under_another_name_with_the_search_path(mine: duckdb.DuckDB
     mine.execute("SET search_path = 'bubbles,mine'")
     with small.connect() as own:
         for query in MACROS:
-            assert rows(mine, qualified(query.example)).equals(rows(own, query.example)), query.name
+            assert outcome(mine, qualified(query.example)) == outcome(own, query.example), query.name
         mine.execute("CREATE TABLE mine.kept AS FROM bubbles.holders_as_of('2026-12-31')")
         assert rows(mine, "FROM mine.kept").equals(rows(own, "FROM holders_as_of('2026-12-31')"))
 
