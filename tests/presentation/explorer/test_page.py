@@ -903,7 +903,7 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (of(MAPLESS), "No holder is known at 1 Jun 2026"),
+        (of(MAPLESS), "No one holds it at 1 Jun 2026"),
         pytest.param(of("<b>0xnowhere"), "This token is not in the warehouse", marks=pytest.mark.long),
         pytest.param(of(TIDE, "&at=once"), "", marks=pytest.mark.long),
     ],
