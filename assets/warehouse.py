@@ -30,7 +30,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 AFTER_LOAD: Final[Kind[Callable[[Workspace, Callable[[str], None]], None]]] = Kind("after_load")
-"""What is called after a load of the warehouse, with a function that prints a sentence."""
+"""Functions that a load of the warehouse calls at its end. They get a function that prints a sentence."""
 HISTORY_PLOTS: Final[Kind[Callable[[Warehouse, str, Sequence[str], datetime], Mapping[str, str]]]] = Kind(
     "history_plots"
 )

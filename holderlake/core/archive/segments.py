@@ -309,12 +309,12 @@ class Segments:
         self._inode = path.stat().st_ino
         if path.stat().st_size <= _CHECKED_BYTES:
             _check(index, path)
-        if is_full(self.root):  # reading goes on, and the next opening adds what is missing
+        if is_full(self.root):  # the archive can still be read; the next opening adds the missing rows
             return index
         with index.transaction() as db:
             self._add_unknown(db)
         if not (self.root / FORMAT_FILE).exists():
-            with suppress(OSError):  # as above: an archive without the file is of the first format
+            with suppress(OSError):  # an archive without this file has the first format
                 write_format(self.root, FORMAT)
         return index
 

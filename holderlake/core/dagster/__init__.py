@@ -1,1 +1,1 @@
-"""What the assets, jobs and schedules share: partitions, runs, metadata, versions, errors of a step, dead processes."""
+"""Functions that assets, jobs and schedules share: partitions, runs, metadata, versions, errors, dead processes."""
