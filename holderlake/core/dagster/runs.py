@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -16,7 +16,7 @@ from holderlake.core.contract.times import as_utc, partition_text, utc_now
 from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE, PARTITION_TAG
 from holderlake.core.dagster.partitions import RANGE_TAGS
 from holderlake.core.ingest.lacking import UNSENT, lacking
-from holderlake.core.ingest.run import cancelling, check_before_run, ingest
+from holderlake.core.ingest.run import cancelling, check_before_run, complete_results, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.errors import PermanentError, TransientError
@@ -116,34 +116,45 @@ async def ingest_run(
     of the other endpoints are fetched before the error is raised.
     """
     refused: dict[str, PermanentError] = {}
-    async with workspace.fetcher(run_id) as fetcher:
-        context = IngestContext(fetcher, workspace, options.refresh, options.refresh_since)
-        with cancelling(fetcher):
-            for stream, chain, instants in work:
-                if stream.endpoint in refused:
-                    continue
-                if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
-                    workspace.report(LeftOut(stream.name, stream.tables, reason))
-                    continue
-                results: list[PartitionResult] = []
+    async with AsyncExitStack() as opened:
+        context: IngestContext | None = None
+        for stream, chain, instants in work:
+            if stream.endpoint in refused:
+                continue
+            if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+                workspace.report(LeftOut(stream.name, stream.tables, reason))
+                continue
+            results: list[PartitionResult] = []
 
-                def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
-                    results.append(result)
-                    on_result(result)
-                    workspace.report(result)
+            def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
+                results.append(result)
+                on_result(result)
+                workspace.report(result)
 
-                try:
-                    await ingest(context, stream, chain, instants, options.tokens or None, report)
-                except TransientError as error:
-                    error.maybe_charged |= fetcher.counters.broken > 0  # a retry would repeat those calls too
-                    raise
-                except PermanentError as error:
-                    if error.stops != "endpoint":
-                        raise
-                    refused[stream.endpoint] = error
-                finally:
+            if context is None:
+                tokens = options.tokens or None
+                complete = None if options.refresh else complete_results(workspace, stream, chain, instants, tokens)
+                if complete is not None:
+                    for result in complete:
+                        report(result)
                     on_item(stream, chain, instants, results)
-            fetcher.check_running()
+                    continue
+                fetcher = await opened.enter_async_context(workspace.fetcher(run_id))
+                opened.enter_context(cancelling(fetcher))
+                context = IngestContext(fetcher, workspace, options.refresh, options.refresh_since)
+            try:
+                await ingest(context, stream, chain, instants, options.tokens or None, report)
+            except TransientError as error:
+                error.maybe_charged |= context.fetcher.counters.broken > 0  # a retry would repeat those calls too
+                raise
+            except PermanentError as error:
+                if error.stops != "endpoint":
+                    raise
+                refused[stream.endpoint] = error
+            finally:
+                on_item(stream, chain, instants, results)
+        if context is not None:
+            context.fetcher.check_running()
     for refusal in refused.values():
         raise refusal
 

@@ -7,7 +7,7 @@ the requests for some subjects, and the decoding of their answers. Fetching and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -157,23 +157,11 @@ class IngestContext:
         return await self.fetcher.rules() if filler is None else rules_text(filler.rules)
 
     def missing(self, stream: Stream, partition: ChainInstant, only: Sequence[str] | None = None) -> MissingSubjects:
-        """Return the subjects that a partition lacks, and the options for their requests.
-
-        ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
-        ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
-        partition's options, or the own store changed since its rows were computed, its covered subjects that are not
-        in ``only`` or the watchlist are returned too.
-        """
-        workspace, since = self.workspace, self.refresh_since
-        subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
-        manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
-        refresh = self.refresh and not (manifest and since and manifest.written_at >= since)
-        options = stream.chosen_options(workspace.settings, manifest, refresh)
-        if manifest and (workspace.is_stale(manifest) or (refresh and manifest.options != options)):
-            subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
-        elif manifest and not refresh and not self.again:
-            subjects = [subject for subject in subjects if subject not in manifest.answered]
-        return MissingSubjects(subjects, options if self.replay is None else self.replay.options)
+        """Return the subjects that a partition lacks: ``missing_subjects`` with the options of this ingest."""
+        missing = missing_subjects(
+            self.workspace, stream, partition, only, self.refresh, self.refresh_since, again=self.again
+        )
+        return missing if self.replay is None else replace(missing, options=self.replay.options)
 
 
 @dataclass(frozen=True)
@@ -212,6 +200,34 @@ class PartitionResult:
     """True if the partition has no answer about some of the watched tokens. For a stream by token only."""
     lacking: Mapping[str, str] = field(default_factory=dict)
     """The code of the failure of each subject that the partition was asked for and lacks."""
+
+
+def missing_subjects(
+    workspace: Workspace,
+    stream: Stream,
+    partition: ChainInstant,
+    only: Sequence[str] | None = None,
+    refresh: bool = False,
+    refresh_since: datetime | None = None,
+    *,
+    again: bool = False,
+) -> MissingSubjects:
+    """Return the subjects that a partition lacks, and the options for their requests.
+
+    ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
+    ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
+    partition's options, or the own store changed since its rows were computed, its covered subjects that are not in
+    ``only`` or the watchlist are returned too.
+    """
+    subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
+    manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
+    refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
+    options = stream.chosen_options(workspace.settings, manifest, refresh)
+    if manifest and (workspace.is_stale(manifest) or (refresh and manifest.options != options)):
+        subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
+    elif manifest and not refresh and not again:
+        subjects = [subject for subject in subjects if subject not in manifest.answered]
+    return MissingSubjects(subjects, options)
 
 
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> ChainInstant:
