@@ -32,6 +32,7 @@ from holderlake.core.contract.models import unknown_fields
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import days_of, keys_of_run
+from holderlake.core.dagster.tags import FAILED_REQUESTS_TAG
 from holderlake.core.ingest.partition import FINAL_FAILURES
 from holderlake.core.ingest.stream import Stream
 from holderlake.core.lake.lake import FAILURES, Lake, Manifest
@@ -41,8 +42,6 @@ from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 REQUESTS: Final = "requests_succeeded"
-FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
-"""Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
 _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10

@@ -18,9 +18,10 @@ from dagster import (
 from holderlake.assets.fetched import OWNERS
 from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.dagster.failures import step_errors
-from holderlake.core.dagster.metadata import UNLOGGED, asset_key
+from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.core.dagster.runs import chains_to_load
+from holderlake.core.dagster.workarounds import UNLOGGED
 from holderlake.core.registry import Kind
 from holderlake.core.units import counted
 from holderlake.core.warehouse.warehouse import LoadReport

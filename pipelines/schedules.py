@@ -16,7 +16,8 @@ from dagster import (
 
 from holderlake.core.contract.times import partition_text
 from holderlake.core.dagster.partitions import partition_key, previous_tick
-from holderlake.core.dagster.runs import INGEST, LIMITS
+from holderlake.core.dagster.runs import INGEST
+from holderlake.core.dagster.tags import LIMITS
 from holderlake.core.dagster.versions import watch
 from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings

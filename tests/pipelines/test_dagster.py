@@ -28,8 +28,8 @@ from holderlake.assets.chains import CHAINS
 from holderlake.cli.launch import fill, ingest_day
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import utc_now
-from holderlake.core.dagster.failures import ERROR_TAG
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
+from holderlake.core.dagster.tags import ERROR_TAG
 from holderlake.core.lake.lake import SIDE_TABLES
 from holderlake.core.settings.sections.schedule import Schedule
 from holderlake.core.workspace import Workspace

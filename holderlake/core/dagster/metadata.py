@@ -26,9 +26,6 @@ from holderlake.core.workspace import Workspace
 
 TABLE_PLOTS: Final[Kind[Callable[[str, Lake, str, datetime], Mapping[str, Any]]]] = Kind("table_plots")
 """Plots of a table's rows in the lake, of a chain as of an instant, as metadata."""
-UNLOGGED: Final = {"__source_asset_observation__": True}
-"""Metadata of a result for which Dagster logs no materialisation. Without it, Dagster (1.13) logs each partition of a
-range as materialised; so a step logs those that are complete."""
 
 
 def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, Protocol, TypeAlias
 
-from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
 
 from holderlake.core.contract.times import as_utc, partition_text, utc_now
-from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE, PARTITION_TAG
-from holderlake.core.dagster.partitions import RANGE_TAGS
+from holderlake.core.dagster.failures import INCOMPLETE
+from holderlake.core.dagster.tags import ERROR_TAG, LACKS_TAG, LOADS_TAG, PARTITION_TAG, RANGE_TAGS
 from holderlake.core.ingest.lacking import UNSENT, lacking
 from holderlake.core.ingest.run import cancelling, check_before_run, complete_results, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
@@ -43,16 +43,7 @@ OnItem: TypeAlias = Callable[[Stream, str, Sequence[datetime], list[PartitionRes
 
 INGEST: Final = "ingest"
 """Name of the job that materialises one day of a chain."""
-LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
-"""Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
-LACKS_TAG: Final = "holderlake/lacks/"
-"""Run tag that says how many days of the run lack a part of a stream; the stream's name follows."""
 REPEATED: Final = "The sensor 'healing' requests the missing parts again; 'holderlake retry-failures' does so at once."
-LOADS_TAG: Final = "holderlake/loads"
-"""Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
-
-A run with an empty list leaves both to the last run of its command. A run without the tag does both for itself.
-"""
 _SAME_REFRESH: Final = timedelta(days=1)
 """Longest time between a failed refresh and the same one that resumes it."""
 _prepared: set[str] = set()
