@@ -137,8 +137,8 @@ async def ingest_partition(
     filler = filler_of(context.workspace, stream)
     if filler is None:
         return await fetch_partition(context, stream, partition, only)
-    results: list[PartitionResult] = await filler.fill(context, stream, [partition], only)
-    return results[0]
+    (result,) = await filler.fill(context, stream, [partition], only)
+    return result
 
 
 def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:

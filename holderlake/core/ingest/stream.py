@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from holderlake.core.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.core.lake.manifests import Manifest
 from holderlake.core.provider.fetcher import Fetcher, rules_text
 from holderlake.core.settings import Settings
-from holderlake.core.workspace import Filler, Workspace
+from holderlake.core.workspace import Workspace
 
 Options: TypeAlias = Mapping[str, Any]
 """Request options that change the content of an answer, by the name of their setting, for example ``limit``."""
@@ -236,10 +236,25 @@ def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> ChainInst
     return ChainInstant(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
 
-def filler_of(workspace: Workspace, stream: Stream) -> Filler | None:
+@runtime_checkable
+class Filling(Protocol):
+    """What fills partitions without calls."""
+
+    async def fill(
+        self,
+        context: IngestContext,
+        stream: Stream,
+        partitions: Sequence[ChainInstant],
+        only: Sequence[str] | None,
+        on_result: Callable[[PartitionResult], None] = lambda result: None,
+    ) -> list[PartitionResult]:
+        """Commit what the partitions lack, and return the result of each. ``only`` names tokens (None: all)."""
+
+
+def filler_of(workspace: Workspace, stream: Stream) -> Filling | None:
     """Return the part that fills the stream's partitions without calls; None if they are requested."""
     filler = workspace.filler
-    return filler if filler is not None and stream.endpoint in filler.endpoints else None
+    return filler if isinstance(filler, Filling) and stream.endpoint in filler.endpoints else None
 
 
 def watched_tokens(workspace: Workspace, partition: ChainInstant) -> list[str]:
