@@ -1,4 +1,4 @@
-"""Decoding of answers in a separate thread, several at once.
+"""Decoding of answers in a separate thread, several at once, and the threads of all work beside the event loop.
 
 Decoding 32 answers together costs less than decoding each alone. An answer waits up to 0.2 seconds for further answers,
 but only if some are expected.
@@ -75,7 +75,8 @@ class DecodeQueue:
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
         """Decode ``item`` and return its rows. Raises ``MalformedAnswer`` if its answer cannot be decoded.
 
-        If several items are decoded together, the first item gets the rows of all, and the others get no rows.
+        If several items are decoded together, the first item gets the rows of all, and the others get no rows: the rows
+        of a large partition are in files, of which one for each answer would be too many.
         ``slots.used`` is the number of answers that wait here or are still being fetched.
         """
         future: asyncio.Future[Decoded] = asyncio.get_running_loop().create_future()
