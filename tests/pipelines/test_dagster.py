@@ -24,6 +24,7 @@ from dagster import (
     evaluate_automation_conditions,
 )
 
+from holderlake.assets import STREAMS
 from holderlake.assets.chains import CHAINS
 from holderlake.cli.launch import fill, ingest_day
 from holderlake.core.contract.tables import TABLES
