@@ -22,7 +22,7 @@ from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, temporary_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
 from holderlake.engine.files.listing import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_listing
-from holderlake.engine.files.parts import MOVES, Moves, Part
+from holderlake.engine.files.transfer_arrays import MOVES, Moves, Part
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.balance_files import write_balances
 from holderlake.engine.importing.budget import Budget

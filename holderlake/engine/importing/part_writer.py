@@ -1,6 +1,6 @@
 """Write parts: transfers by time, and hashes of keys. Each is sorted in batches of limited size.
 
-``files.parts`` describes a part and reads it.
+``files.transfer_arrays`` describes a part and reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from holderlake.engine.files.arrays import array_file
-from holderlake.engine.files.parts import MOVES, Moves, joined_moves
+from holderlake.engine.files.transfer_arrays import MOVES, Moves, joined_moves
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import merge_sorted, merged_keys
 from holderlake.engine.numeric.bigint import Array, resized, total, width_for

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.engine.errors import BadSource
-from holderlake.engine.files.parts import Moves, joined_moves
+from holderlake.engine.files.transfer_arrays import Moves, joined_moves
 from holderlake.engine.importing.keys import merge_sorted
 from holderlake.engine.numeric.bigint import Array, from_texts
 from holderlake.engine.numeric.hashing import digests
@@ -31,6 +31,7 @@ KIND_COLUMNS: Final = ("token_standard", "time_kind", "log_index_kind", "source"
 _REPETITIVE: Final = [*TOKEN_COLUMNS, *KIND_COLUMNS, "token_id"]
 """Columns with few distinct values, for which Parquet uses dictionary encoding."""
 
+_ORDER: Final = ("block_number", "log_index", "tx_hash", "token_id", "from_address", "to_address")
 _OWN_COLUMNS: Final = [name for name in TRANSFERS.names if name not in (*TOKEN_COLUMNS, *KIND_COLUMNS)]
 
 _ENCODED: Final = pa.schema(
@@ -153,38 +154,8 @@ class Coding:
 def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
     """Return the rows sorted by block, log index, transaction hash, token id and addresses. With ``tokens``, by token
     first."""
-    blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
-    rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
-    order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
-    parts = [blocks, logs]
-    if tokens:
-        numbers = rows["token"].to_numpy()
-        narrow = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
-        order = order[np.argsort(narrow[order], kind="stable")]
-        parts.append(numbers)
-    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
-    if ties.any():
-        order = _untied(rows, order, ties)
-    if (order[1:] > order[:-1]).all():
-        return rows
-    return rows.take(pa.array(order))
-
-
-def _untied(rows: pa.Table, order: Array, ties: Array) -> Array:
-    """Return the final order of rows: those of the same block and log index are sorted by their texts.
-
-    ``order`` has the indices of the rows by block and log index. ``ties`` is True where a row and the next one have the
-    same block and log index.
-    """
-    tied = np.concatenate([ties, [False]]) | np.concatenate([[False], ties])
-    group = np.cumsum(~np.concatenate([[False], ties]))[tied]
-    among = order[tied]
-    texts = ["tx_hash", "token_id", "from_address", "to_address"]
-    tied_rows = rows.select(texts).take(pa.array(among)).append_column("group", pa.array(group))
-    tied_order = pc.sort_indices(tied_rows, [(name, "ascending") for name in ("group", *texts)])
-    order = order.copy()
-    order[tied] = among[tied_order.to_numpy()]
-    return order
+    names = (*(("token",) if tokens else ()), *_ORDER)
+    return rows.sort_by([(name, "ascending") for name in names])
 
 
 def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:

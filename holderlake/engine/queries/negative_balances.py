@@ -20,7 +20,7 @@ import pyarrow as pa
 from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.listing import View
-from holderlake.engine.files.parts import Moves, changes_of, joined_moves
+from holderlake.engine.files.transfer_arrays import Moves, changes_of, joined_moves
 from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_digits, to_ints
 from holderlake.engine.queries.balance_rows import BalanceSpans, largest, negative_at
 from holderlake.engine.store.store import Store

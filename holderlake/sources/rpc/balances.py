@@ -20,7 +20,7 @@ from holderlake.engine.catalog.corrections import Instant, correction_rows
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.listing import CORRECTION
-from holderlake.engine.files.parts import changes_of
+from holderlake.engine.files.transfer_arrays import changes_of
 from holderlake.engine.numeric.bigint import digits_to_ints
 from holderlake.engine.records import Key
 from holderlake.engine.store.store import Store
