@@ -7,7 +7,7 @@ address.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,8 +17,8 @@ from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
 from holderlake.engine.files.arrays import ArrayFile, array_file
 from holderlake.engine.files.transfer_arrays import Moves
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.keys import merge_sorted
-from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
+from holderlake.engine.importing.keys import are_among, merge_sorted
+from holderlake.engine.importing.spill import ArrayBuckets, Sample
 from holderlake.engine.numeric.bigint import Array
 
 _BITS: Final = (ANY, INWARD, OUTWARD)
@@ -148,28 +148,29 @@ def write_run(
     with array_file(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, count)
-        owners, repeated = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
-        parts = 1 + count // budget.chunk
-        row, owner_before = 0, -1
-        for batch, owner_after in _with_next_owner(entries):
+        owners, seen = ArrayBuckets(spool, budget.waiting), {bit: np.empty(0, np.int32) for bit in _BITS}
+        row, owner = 0, -1
+        for batch in entries:
             for name, column in (("others", batch.others), ("kinds", batch.kinds), ("times", batch.times)):
                 file.fill(name, row, column)
-            firsts = _firsts(batch)
-            file.fill("firsts", row, firsts)
-            # a batch may divide an address: the first entry of a pair in a batch need not be the first of all
-            divided = np.flatnonzero(((batch.owners == owner_before) | (batch.owners == owner_after)) & (firsts != 0))
-            counterparties = batch.others[divided]
-            repeated.distribute(
-                counterparties % parts, (batch.owners[divided], counterparties, firsts[divided], divided + row)
-            )
             begins = _is_first(batch.owners)
-            begins[0] = batch.owners[0] != owner_before
+            begins[0] = batch.owners[0] != owner
+            firsts = _firsts(batch)
+            if not begins[
+                0
+            ]:  # a batch may divide an address: its first entry with another one may be in an earlier one
+                head = slice(0, int(np.searchsorted(batch.owners, owner, side="right")))
+                for bit, counterparties in seen.items():
+                    firsts[head][are_among(counterparties, batch.others[head])] &= np.uint8(~bit & 0xFF)
+            file.fill("firsts", row, firsts)
             starts = np.flatnonzero(begins)
             owners.add(0, (batch.owners[starts], starts + row, batch.times[starts].astype(times)))
-            row, owner_before = row + len(batch.owners), int(batch.owners[-1])
+            row, owner = row + len(batch.owners), int(batch.owners[-1])
+            tail = slice(int(np.searchsorted(batch.owners, owner)), None)
+            for bit, counterparties in seen.items():
+                new = batch.others[tail][(firsts[tail] & bit) != 0]
+                seen[bit] = np.union1d(new, counterparties if tail.start == 0 and not begins[0] else new[:0])
         firsts = file.map_reserved("firsts")
-        for bucket in repeated.numbers():
-            _keep_first_bits(firsts, repeated.take(bucket))
         file.add("sums", _sums(firsts, budget.chunk))
         _write_owners(file, owners, count)
 
@@ -243,22 +244,6 @@ def join_runs(path: Path, runs: Sequence[Run], spool: Path, budget: Budget) -> i
     return count
 
 
-def _with_next_owner(entries: Iterable[AdjacencyEntries]) -> Iterator[tuple[AdjacencyEntries, int]]:
-    """Yield each batch of entries with an address number: the owner of the next batch's first entry.
-
-    For the last batch, the number is -1.
-    """
-    waiting: AdjacencyEntries | None = None
-    for batch in entries:
-        if not len(batch.owners):
-            continue
-        if waiting is not None:
-            yield waiting, int(batch.owners[0])
-        waiting = batch
-    if waiting is not None:
-        yield waiting, -1
-
-
 def _firsts(entries: AdjacencyEntries) -> Array:
     """Return the array ``Run.firsts`` for the given entries, as if an owner had no earlier entries.
 
@@ -282,22 +267,6 @@ def _is_first(ordered: Array) -> Array:
     mask = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=mask[1:])
     return mask
-
-
-def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
-    """Correct ``firsts`` for pairs of owner and counterparty that are in several batches: keep each bit only in the
-    first row.
-
-    ``repeated`` has the columns owner, counterparty, bits, and row in ``firsts``.
-    """
-    owners, counterparties, bits, rows = repeated
-    pairs = (owners.astype(np.int64) << 32) | counterparties
-    order = np.argsort(pairs, kind="stable")
-    kept_bits = np.zeros(len(rows), np.uint8)
-    for bit in _BITS:
-        mine = order[(bits[order] & bit) != 0]
-        kept_bits[mine[_is_first(pairs[mine])]] |= bit
-    firsts[rows] = kept_bits
 
 
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
