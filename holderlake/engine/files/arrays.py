@@ -181,12 +181,3 @@ def take_or_missing(values: Array, places: Array) -> Array:
     """Return ``values[place]`` for each of ``places``. The result is -1 where the place is -1."""
     elements: Array = np.append(values, -1)[places]
     return elements
-
-
-def count_until(times: Array, second: int, side: str = "right") -> int:
-    """Return the number of ascending ``times`` at or before ``second``. With ``side="left"``, only times before it
-    count."""
-    limits = np.iinfo(times.dtype)
-    if second < limits.min or second > limits.max:
-        return 0 if second < limits.min else len(times)
-    return int(np.searchsorted(times, times.dtype.type(second), side=side))  # type: ignore[call-overload]

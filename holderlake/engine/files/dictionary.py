@@ -7,7 +7,7 @@ in memory. A look-up compares hashes and then texts, so two addresses with the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -47,13 +47,7 @@ class Volume:
 
     def arrays(self) -> Arrays:
         """Return the arrays to write to the volume's file, by name."""
-        return {
-            "texts": self.texts,
-            "starts": self.starts,
-            "heads": self.heads,
-            "hashes": self.hashes,
-            "places": self.places,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
 
     def text_array(self, places: Array) -> pa.Array:
         """Return the addresses at the positions ``places`` (from 0) of this volume, as an array of large strings."""
