@@ -26,31 +26,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holderlake.core.storage.parquet import parquet_fault
+from holderlake.engine.records import SQL_TYPES, TRANSFERS, schema_of
 
-TOKENS: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("symbol", pa.string(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("decimals", pa.int64(), nullable=False),
-        pa.field("has_assumed_decimals", pa.bool_(), nullable=False),
-        pa.field("token_standard", pa.string(), nullable=False),
-        pa.field("transfers", pa.int64(), nullable=False),
-        pa.field("first_transfer", pa.timestamp("us"), nullable=False),
-        pa.field("last_transfer", pa.timestamp("us"), nullable=False),
-    ]
+TOKENS: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, symbol VARCHAR, name VARCHAR, decimals BIGINT, "
+    "has_assumed_decimals BOOLEAN, token_standard VARCHAR, transfers BIGINT, first_transfer TIMESTAMP, "
+    "last_transfer TIMESTAMP"
 )
 """Columns of ``tokens.parquet``, one row for each token with transfers. Times are UTC."""
-LABELS: Final = pa.schema(
-    [
-        pa.field("chain", pa.string()),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("kind", pa.string()),
-        pa.field("label", pa.string()),
-        pa.field("valid_from", pa.timestamp("us")),
-        pa.field("valid_to", pa.timestamp("us")),
-    ]
+LABELS: Final = schema_of(
+    "chain VARCHAR?, address VARCHAR, kind VARCHAR?, label VARCHAR?, valid_from TIMESTAMP?, valid_to TIMESTAMP?"
 )
 """Columns of ``labels.parquet``, one row for each time in which an address has one label on a chain.
 
@@ -85,11 +70,12 @@ def _columns(text: str) -> dict[str, str]:
     return dict(column.split(" ", 1) for column in text.split(", "))
 
 
-_TRANSFER: Final = _columns(
-    "chain VARCHAR, token_address VARCHAR, token_standard VARCHAR, from_address VARCHAR, to_address VARCHAR, "
-    "value VARCHAR, token_id VARCHAR, block_number BIGINT, block_time TIMESTAMP, tx_hash VARCHAR, log_index BIGINT, "
-    "time_kind VARCHAR, log_index_kind VARCHAR, source VARCHAR"
-)
+def _columns_of(schema: pa.Schema) -> dict[str, str]:
+    names = {kind: name for name, kind in SQL_TYPES.items()}
+    return {field.name: names[field.type] for field in schema}
+
+
+_TRANSFER: Final = _columns_of(TRANSFERS) | {"block_time": "TIMESTAMP"}
 _VIEWS: Final = {
     "transfer_files": ("transfers", _TRANSFER),
     "opening_files": ("openings", _TRANSFER),
@@ -97,14 +83,8 @@ _VIEWS: Final = {
         "chain VARCHAR, token_address VARCHAR, address VARCHAR, since BIGINT, until BIGINT, balance DECIMAL(38,0), "
         "wide_balance VARCHAR, is_base BOOLEAN"
     )),
-    "stored_tokens": ("tokens.parquet", _columns(
-        "chain VARCHAR, token_address VARCHAR, symbol VARCHAR, name VARCHAR, decimals BIGINT, "
-        "has_assumed_decimals BOOLEAN, token_standard VARCHAR, transfers BIGINT, first_transfer TIMESTAMP, "
-        "last_transfer TIMESTAMP"
-    )),
-    "labels": ("labels.parquet", _columns(
-        "chain VARCHAR, address VARCHAR, kind VARCHAR, label VARCHAR, valid_from TIMESTAMP, valid_to TIMESTAMP"
-    )),
+    "stored_tokens": ("tokens.parquet", _columns_of(TOKENS)),
+    "labels": ("labels.parquet", _columns_of(LABELS)),
     "store_changes": ("changes.parquet", _columns("number BIGINT, first_time TIMESTAMP")),
     "stored_links": ("cluster_links.parquet", _columns(
         "kind VARCHAR, link BIGINT, address VARCHAR, through VARCHAR, confidence DOUBLE, transfers BIGINT, "

@@ -21,32 +21,19 @@ from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.files.listing import View
 from holderlake.engine.numeric.bigint import to_ints
 from holderlake.engine.queries.balance_rows import BalanceSpans, largest, negative_at
-from holderlake.engine.records import Key
+from holderlake.engine.records import Key, schema_of
 from holderlake.engine.store.store import Store
 
-NEGATIVE_BALANCES: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("balance", pa.string(), nullable=False),
-        pa.field("since", pa.timestamp("us"), nullable=False),
-    ]
+NEGATIVE_BALANCES: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, address VARCHAR, balance VARCHAR, since TIMESTAMP"
 )
 """Columns of a table with a row for each address below zero.
 
 ``balance`` is a raw integer as text. The balance has been below zero since the end of the second ``since`` (UTC).
 """
 
-PASSING_BALANCES: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("lowest", pa.string(), nullable=False),
-        pa.field("since", pa.timestamp("us"), nullable=False),
-        pa.field("until", pa.timestamp("us"), nullable=False),
-    ]
+PASSING_BALANCES: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, address VARCHAR, lowest VARCHAR, since TIMESTAMP, until TIMESTAMP"
 )
 """Columns of a table with a row for each time in which an address was below zero, and that is over.
 
