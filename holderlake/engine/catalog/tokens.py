@@ -150,13 +150,13 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
         return []
     words = sorted(set(begins.split()), key=lambda word: (-len(word), word))  # long words are usually rare
     bound = {"address": normalise_address(text), "text": begins, "word": words[0]}
-    found: dict[Key, tuple[tuple[Any, ...], Sequence[Any]]] = {}
+    ranked_rows: dict[Key, tuple[tuple[Any, ...], Sequence[Any]]] = {}
     for condition in (_BEGINS, _HAS_WORD):
-        for row in catalog.execute(f"{_CANDIDATES} {condition}", bound) if len(found) < limit else ():
+        for row in catalog.execute(f"{_CANDIDATES} {condition}", bound) if len(ranked_rows) < limit else ():
             rank = _rank(row, bound["address"], begins, words)
             if rank:
-                found[row[:2]] = rank, row
-    return [token_info(row[:-2]) for _, row in nsmallest(limit, found.values())]
+                ranked_rows[row[:2]] = rank, row
+    return [token_info(row[:-2]) for _, row in nsmallest(limit, ranked_rows.values())]
 
 
 def _rank(row: Sequence[Any], address: str, text: str, words: Sequence[str]) -> tuple[Any, ...] | None:
@@ -174,7 +174,12 @@ def _rank(row: Sequence[Any], address: str, text: str, words: Sequence[str]) -> 
             return (3, order[0], place, beginning, *order[1:])
     if not all(map(WORD.fullmatch, words)):  # a character that no word of a name contains
         return None
-    named = words_of(listed_name)
-    if not all(any(one.startswith(word) for one in named) for word in words):
+    name_words = words_of(listed_name)
+    if not all(any(word_of_name.startswith(word) for word_of_name in name_words) for word in words):
         return None
-    return (4, order[0], min(one for one in named if one.startswith(words[0])), *order[1:])
+    return (
+        4,
+        order[0],
+        min(word_of_name for word_of_name in name_words if word_of_name.startswith(words[0])),
+        *order[1:],
+    )

@@ -134,6 +134,6 @@ def merge_sorted(
         else:
             batch = join([heads[least][1], next_batch])
             heads[least] = key(batch), batch
-    rest = [batch for keys, batch in heads.values() if len(keys)]
-    if rest:
-        yield join(rest)
+    remaining_batches = [batch for keys, batch in heads.values() if len(keys)]
+    if remaining_batches:
+        yield join(remaining_batches)

@@ -153,8 +153,8 @@ def _sums_until(store: Store, key: Key, second: int, first_correction: int) -> d
     numbers, digits = [np.zeros(0, np.int64)], []
     for file, part in zip(view.listing.parts_of(key), view.parts(key), strict=True):
         last_second = min(second, first_correction - 1) if file.kind == CORRECTION else second
-        moved = part.moves.at(slice(np.searchsorted(part.moves.times, last_second, side="right")))
-        places, changes = changes_of(moved)
+        earlier_moves = part.moves.at(slice(np.searchsorted(part.moves.times, last_second, side="right")))
+        places, changes = changes_of(earlier_moves)
         distinct, inverse = np.unique(places, return_inverse=True)
         sums = np.zeros((len(distinct), changes.shape[1]), np.int64)
         np.add.at(sums, inverse, changes)
