@@ -148,33 +148,28 @@ def write_run(
     with array_file(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, count)
-        owners, known_counterparties = (
-            ArrayBuckets(spool, budget.waiting),
-            {bit: np.empty(0, np.int32) for bit in _BITS},
-        )
+        owners = ArrayBuckets(spool, budget.waiting)
+        counterparties = {bit: np.empty(0, np.int32) for bit in _BITS}  # of the last owner, in all batches until now
         row, owner = 0, -1
         for batch in entries:
             for name, column in (("others", batch.others), ("kinds", batch.kinds), ("times", batch.times)):
                 file.fill(name, row, column)
-            begins = _is_first(batch.owners)
-            begins[0] = batch.owners[0] != owner
-            firsts = _firsts(batch)
-            if not begins[
-                0
-            ]:  # a batch may divide an address: its first entry with another one may be in an earlier one
+            is_divided = int(batch.owners[0]) == owner
+            begins, firsts = _is_first(batch.owners), _firsts(batch)
+            begins[0] = not is_divided
+            if is_divided:  # the owner's first entry with a counterparty may be in an earlier batch
                 head = slice(0, int(np.searchsorted(batch.owners, owner, side="right")))
-                for bit, counterparties in known_counterparties.items():
-                    firsts[head][are_among(counterparties, batch.others[head])] &= np.uint8(~bit & 0xFF)
+                for bit, known_ones in counterparties.items():
+                    firsts[head][are_among(known_ones, batch.others[head])] &= np.uint8(~bit & 0xFF)
             file.fill("firsts", row, firsts)
             starts = np.flatnonzero(begins)
             owners.add(0, (batch.owners[starts], starts + row, batch.times[starts].astype(times)))
             row, owner = row + len(batch.owners), int(batch.owners[-1])
             tail = slice(int(np.searchsorted(batch.owners, owner)), None)
-            for bit, counterparties in known_counterparties.items():
-                new_counterparties = batch.others[tail][(firsts[tail] & bit) != 0]
-                known_counterparties[bit] = np.union1d(
-                    new_counterparties, counterparties if tail.start == 0 and not begins[0] else new_counterparties[:0]
-                )
+            for bit, known_ones in counterparties.items():
+                pieces = [known_ones] if is_divided and tail.start == 0 else []
+                pieces.append(batch.others[tail][(firsts[tail] & bit) != 0])
+                counterparties[bit] = np.unique(np.concatenate(pieces))
         firsts = file.map_reserved("firsts")
         file.add("sums", _sums(firsts, budget.chunk))
         _write_owners(file, owners, count)
