@@ -30,7 +30,6 @@ from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
 from holderlake.engine.importing.overlaps import overlap_of
-from holderlake.engine.importing.part_writer import write_part
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
@@ -40,6 +39,7 @@ from holderlake.engine.importing.rows import (
     moves_of,
     period_of,
     read_rows,
+    write_part,
     write_rows,
 )
 from holderlake.engine.importing.run_writer import (
