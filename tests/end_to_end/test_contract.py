@@ -114,15 +114,6 @@ def test_each_endpoint_answers_and_the_ledger_equals_what_was_billed(
     assert fetched.answer is not None
 
 
-def test_the_ledger_equals_the_bill_over_all_endpoints_together(sample_service: Any, tmp_path: Path) -> None:
-    secret = sample_service.keys.create("all rows", 10**7, custom_plan=True)
-    session = Session(sample_service.base_url, secret, tmp_path)
-    session.ask(*(request for request, _ in ROWS))
-    spent = session.ledger.totals().spent
-    session.ledger.close()
-    assert spent == _billed(sample_service, secret)
-
-
 def test_an_answered_request_is_not_sent_again(sample_service: Any, session: Session) -> None:
     session.ask(ROWS[1][0])
     before = _billed(sample_service, sample_service.secret)
