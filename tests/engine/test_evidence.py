@@ -50,6 +50,26 @@ def paths(rows: Iterable[Row]) -> list[str]:
     return [f"{row['from_address']} -> {row['to_address']}" for row in rows]
 
 
+def test_links_are_ordered_by_transfers_period_and_time(build: Build) -> None:
+    store = build(
+        *mints("a", "b", "c", "d", "e"),
+        *(transfer("a -> b", at=at) for at in (50, 51, 52)),
+        *(transfer("a -> c", 100, at=at) for at in (50, 80)),
+        *(transfer("a -> d", at=at) for at in (40, 60)),
+        *(transfer("a -> e", at=at) for at in (30, 50)),
+    )
+    assert paths(evidence(store)[0]) == ["a -> b", "a -> c", "a -> e", "a -> d"]
+
+
+def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
+    store = build(
+        *mints("a", "b"), transfer("a -> b", 5, at=9), transfer("a -> b", 0, at=8), transfer("b -> a", 1, at=11)
+    )
+    links, transfers = evidence(store, at=10)
+    assert paths(links) == ["a -> b"]
+    assert [row["value_raw"] for row in transfers] == ["5"]
+
+
 # ---------------------------------------------------------------------- brute force
 
 

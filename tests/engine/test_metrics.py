@@ -17,7 +17,7 @@ from holderlake.engine.numeric.bigint import from_ints, width_for
 from holderlake.engine.queries.balance_rows import BalanceSpans
 from holderlake.engine.store.store import Store
 from tests.engine import oracle
-from tests.engine.world import UINT256, Row, draw, figures, settled, transfer
+from tests.engine.world import UINT256, Row, cex, draw, figures, settled, transfer
 
 Build = Callable[..., Store]
 
@@ -210,3 +210,13 @@ def test_numbers_are_sorted_in_descending_order_and_equal_ones_stay(width: int) 
     numbers = [chance.choice((1, -1)) * chance.getrandbits(chance.choice((1, 12, 64 * width - 1))) for _ in range(500)]
     expected = sorted(range(len(numbers)), key=lambda place: -numbers[place])
     assert descending_places(from_ints(numbers, width)).tolist() == expected
+
+
+def test_bundles_is_the_part_of_the_ten_largest_clusters(build: Build) -> None:
+    pairs = [
+        row
+        for number in range(11)
+        for row in (transfer(f"mint -> p{number}", 10), transfer(f"p{number} -> q{number}", 4))
+    ]
+    store = build(*pairs, *mints(alone=80, exchange=10), labels=[cex("exchange")])
+    assert figures(draw(store))["bundles"] == 0.5
