@@ -22,6 +22,7 @@ from tests.engine.world import (
     Key,
     Row,
     a_token,
+    cex,
     draw,
     exactly,
     transfer,
@@ -68,6 +69,18 @@ def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
     links, transfers = evidence(store, at=10)
     assert paths(links) == ["a -> b"]
     assert [row["value_raw"] for row in transfers] == ["5"]
+
+
+def test_evidence_of_a_time_node_has_only_the_transfers_in_its_window(build: Build) -> None:
+    store = build(
+        *mints("a", "b"),
+        *(transfer("x -> a", value, at) for value, at in ((1, 9), (2, 3_600), (4, 3_700), (8, 7_200))),
+        transfer("x -> b", 16, at=3_650),
+        labels=[cex("x")],
+    )
+    links, transfers = evidence(store)
+    assert [(row["total_value_raw"], row["total_transfers"]) for row in links] == [("6", 2), ("16", 1)]
+    assert [row["value_raw"] for row in transfers] == ["2", "4", "16"]
 
 
 # ---------------------------------------------------------------------- brute force
