@@ -211,6 +211,28 @@ def clusters_by_brute_force(oracle: Oracle, token: Key, at: int, **options: Any)
     ]
 
 
+def test_a_cluster_grows_or_shrinks_by_its_share(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 10, at=1) for name in ("a1", "a2")),
+        *(transfer(f"mint -> {name}", 100, at=1) for name in ("b1", "b2", "b3")),
+        *(transfer(f"mint -> {name}", 1_000, at=1) for name in ("c1", "c2", "c3")),
+        *(transfer(f"mint -> {name}", 10_000, at=1) for name in ("d1", "d2")),
+        *(transfer(path, at=2) for path in ("a1 -> a2", "b1 -> b2", "b2 -> b3", "c1 -> c2", "c2 -> c3", "d1 -> d2")),
+        transfer("a1 -> a3", at=5),
+        transfer("b3 -> burn", 101, at=5),
+        transfer("c3 -> c4", 1_001, at=5),
+    )
+    rows = changed(store, 4, use_magic_nodes=False)["clusters"]
+    # the burn makes the supply smaller: the first cluster keeps its balance and gains share
+    assert changes_of(rows) == [("grew", [1], [1]), ("shrank", [2], [2]), ("shrank", [3], [3]), ("grew", [4], [4])]
+    assert [(row["holders_before"], row["holders_after"], row["shared_holders"]) for row in rows] == [
+        (2, 2, 2),
+        (3, 2, 2),
+        (3, 2, 2),
+        (2, 3, 2),
+    ]
+
+
 def test_a_cluster_splits_when_the_holder_between_leaves(build: Build) -> None:
     store = build(
         *(transfer(f"mint -> {name}", 10, at=1) for name in "abcdx"),

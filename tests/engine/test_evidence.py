@@ -71,6 +71,17 @@ def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
     assert [row["value_raw"] for row in transfers] == ["5"]
 
 
+def test_evidence_has_the_time_node_that_links_two_wallets(build: Build) -> None:
+    store = build(*mints("a", "b"), transfer("x -> a", 5, at=10), transfer("b -> x", 7, at=20), labels=[cex("x")])
+    links, _ = evidence(store)
+    assert paths(links) == ["x -> a", "b -> x"]
+    assert [(row["from_kind"], row["to_kind"], row["time_node"]) for row in links] == [
+        ("time", "holder", 1),
+        ("holder", "time", 1),
+    ]
+    assert evidence(store, use_time_nodes=False) == ([], [])
+
+
 def test_evidence_of_a_time_node_has_only_the_transfers_in_its_window(build: Build) -> None:
     store = build(
         *mints("a", "b"),
