@@ -81,13 +81,6 @@ def test_tokens_are_ranked(build: Build, tokens: list[TokenInfo], text: str, exp
     assert found(store, text, limit=2) == expected[:2]
 
 
-@pytest.mark.parametrize("text", ["dollar", "DOLL", "coin dollar", "dollar c", " coin  SOLID "])
-def test_a_token_is_found_by_any_words_of_its_name(build: Build, text: str) -> None:
-    assert found(build(tokens=[named("t1", "USDX", "Solid Dollar Coin"), named("t2", "X", "Gold Coin")]), text) == [
-        "t1"
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("100%", ["t1"]), ("%", []), ("a_", ["t2"]), ("_b", []), ("a\\", ["t3"]), ("\\", [])],
@@ -120,15 +113,6 @@ def test_a_solana_address_is_found_exactly_only(build: Build) -> None:
     store = build(tokens=[a_token(("solana", SOL), symbol="WSOL", name="Wrapped SOL")])
     assert found(store, SOL) == [SOL]
     assert found(store, SOL.lower()) == []
-
-
-def test_tokens_of_one_symbol_come_by_chain_and_address(build: Build) -> None:
-    store = build(tokens=[a_token(key, symbol="X") for key in (("eth", "b"), ("eth", "a"), ("bsc", "c"))])
-    assert [(token.chain, token.address) for token in store.search("x", 9)] == [
-        ("bsc", "c"),
-        ("eth", "a"),
-        ("eth", "b"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog import catalog as catalogue
@@ -21,7 +19,7 @@ from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.listing import View
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
-from tests.engine.world import COIN, END, Row, a_token, held, histories, holders, settled, table, transfer, world
+from tests.engine.world import COIN, END, Row, a_token, held, holders, table, transfer, world
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")
@@ -110,17 +108,6 @@ def test_an_exact_time_replaces_an_estimate_in_any_order_of_import(build: Build)
     for rows in permutations([guessed, known, later]):
         with world(*rows) as store:
             assert contents(store) == [known]
-
-
-@pytest.mark.long
-@settled(10)
-@given(histories(), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_the_order_of_imports_does_not_matter(history: list[Row], chance: st.random, parts: int) -> None:
-    shuffled = chance.sample(history, len(history))
-    with world(*history) as at_once, world() as bit_by_bit:
-        for part in range(parts):
-            bit_by_bit.add_transfers(table(shuffled[part::parts]), "part")
-        assert contents(bit_by_bit) == contents(at_once)
 
 
 def test_rows_are_stored_in_order_of_block_and_log_index(build: Build) -> None:

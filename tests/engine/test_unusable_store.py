@@ -17,7 +17,7 @@ from holderlake.engine.errors import UnusableStore
 from holderlake.engine.store.store import Store
 from holderlake.sources.rpc.checkpoints import Checkpoints
 from tests.engine.damaged import files_of
-from tests.engine.world import COIN, held, holders, table, transfer
+from tests.engine.world import held, holders, table, transfer
 
 
 def many(count: int) -> list[dict[str, object]]:
@@ -134,17 +134,6 @@ def test_a_read_only_store_is_reported_in_a_sentence(root: Path) -> None:
             Store(root)
     finally:
         subprocess.run(["umount", "-l", root], check=True)
-
-
-def test_flipped_bits_are_noticed_in_a_store_that_is_open(root: Path) -> None:
-    with Store(root) as store:
-        assert held(store) == {"a": 5}
-        (part,) = (root / "balances").iterdir()
-        changed = bytearray(part.read_bytes())
-        changed[0] ^= 1
-        part.write_bytes(changed)
-        with pytest.raises(UnusableStore, match="changed since it was written"):
-            held(store, token=COIN)
 
 
 def test_damaged_checkpoints_of_nodes_are_reported_with_the_remedy(root: Path) -> None:

@@ -7,9 +7,7 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -436,42 +434,9 @@ def replace_under_readers(lake: Lake, folder: Path, rounds: int, replacements: i
 
 
 @pytest.mark.long
-def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: Path) -> None:
-    assert replace_under_readers(lake, tmp_path / "iceberg", 5, 1, 2) == []
-
-
-@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
     assert replace_under_readers(lake, tmp_path / "iceberg", 10, 100, 8) == []
-
-
-def publish_forever(root: Path, folder: Path) -> None:
-    lake, number = Lake(root), 0
-    while True:
-        fill(lake, "eth", DAYS[number % 3], number % 10)
-        IcebergTables(lake, folder).publish()
-        number += 1
-
-
-@pytest.mark.long
-def test_a_process_killed_at_any_moment_leaves_a_publication_that_the_next_repairs(
-    lake: Lake, tables: IcebergTables, tmp_path: Path
-) -> None:
-    tables.publish()
-    chance = random.Random(2)
-    for _ in range(4):
-        process = multiprocessing.get_context("spawn").Process(
-            target=publish_forever, args=(lake.root, tmp_path / "iceberg")
-        )
-        process.start()
-        time.sleep(2 + 2 * chance.random())
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        tables.publish()
-        for name in ("holders", "maps", "cluster_members"):
-            assert rows(published(tables, name)) == rows(lake.read(name))
 
 
 # The command
