@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
-import { CHANGES, setTheme, theme, THEMES } from "./colours";
+import { CHANGE_SIGNS, CHANGES, setTheme, theme, THEMES } from "./colours";
 import { FIGURES, HEADLINE, LEGEND, PALETTE, type FigureName } from "./columns";
 import { isSaved, type Node } from "./data";
 import { brief, count, counted, cut, date, figure, isExcluded, listOfKinds, partOf, seconds, share } from "./format";
@@ -200,9 +200,7 @@ function Legend() {
   if (changeOf.value) {
     return (
       <ul class="legend map-legend" aria-label="What the colours mean">
-        <li><Dot colour={CHANGES.entered} />entered +</li>
-        <li><Dot colour={CHANGES.grew} />grew ▲</li>
-        <li><Dot colour={CHANGES.shrank} />shrank ▼</li>
+        {(["entered", "grew", "shrank"] as const).map((kind) => <li key={kind}><Dot colour={CHANGES[kind]} />{kind} {CHANGE_SIGNS[kind]}</li>)}
         <li title="A share that changed by less than 1% of it; a stronger colour is a larger change"><Dot colour="var(--lone)" />as before</li>
       </ul>
     );
