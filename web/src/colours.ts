@@ -123,8 +123,8 @@ export function mixed(colour: string, other: string, part: number): string {
   return `#${channels(colour).map((one, at) => Math.round(one + ((more[at] as number) - one) * part).toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Returns black or white, the one that is easier to read on a colour. */
+/** Returns black or white, the one with more contrast to a colour. */
 export function textOn(colour: string): string {
-  const [red = 0, green = 0, blue = 0] = channels(colour);
-  return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111417" : "#ffffff";
+  const [red = 0, green = 0, blue = 0] = channels(colour).map((one) => (one / 255) ** 2.2);
+  return red * 0.2126 + green * 0.7152 + blue * 0.0722 > 0.18 ? "#10141a" : "#ffffff";
 }

@@ -36,7 +36,7 @@ def _draw_empty(sheet: Sheet) -> None:
     panel, unit = sheet.page.panel, sheet.unit
     across, down = panel.left + panel.width / 2, panel.top + panel.height / 2
     sheet.canvas.text((across, down), "No holder to draw", 1.3 * unit, sheet.colours.ink, bold=True, across="center")
-    reason = "All listed holders are exchanges, contracts or among the busiest wallets."
+    reason = f"All listed holders are {', '.join(sheet.scene.left_out)}." if sheet.scene.left_out else ""
     text = shortened(reason, 0.95 * panel.width, 0.95 * unit)
     sheet.canvas.text((across, down + 1.8 * unit), text, 0.95 * unit, sheet.colours.soft, across="center")
 

@@ -39,8 +39,8 @@ class Area:
 class Page:
     """A picture's size and areas, in pixels. ``unit`` is the size of plain text; all other sizes depend on it.
 
-    ``panel`` is for the map, ``lists`` for clusters and holders, ``legend`` for the meaning of colours and sizes. On a
-    wide page, lists and legend share a column, with the legend at the bottom.
+    ``finding`` is for the sentence about the map, ``panel`` for the map, ``lists`` for clusters and holders, ``legend``
+    for the meaning of colours and sizes. On a wide page, lists and legend share a column, the legend at the bottom.
     """
 
     unit: float
@@ -48,6 +48,7 @@ class Page:
     height: int
     title: Area
     figures: Area
+    finding: Area
     panel: Area
     lists: Area
     legend: Area
@@ -75,10 +76,11 @@ def _wide(width: int, unit: float) -> Page:
     inner = width - 2 * margin
     figures = Area(width - margin - 36 * unit, margin, 36 * unit, head)
     title = Area(margin, margin, inner - figures.width - 2 * unit, head)
-    top = margin + head + 0.9 * unit
+    finding = Area(margin, margin + head + 0.3 * unit, inner, 3.2 * unit)
+    top = finding.bottom + 0.6 * unit
     panel = Area(margin, top, inner - side - between, height - top - margin)
     column = Area(panel.right + between, top, side, panel.height)
-    return Page(unit, width, height, title, figures, panel, column, column)
+    return Page(unit, width, height, title, figures, finding, panel, column, column)
 
 
 def _narrow(width: int, unit: float) -> Page:
@@ -86,9 +88,10 @@ def _narrow(width: int, unit: float) -> Page:
     inner = width - 2 * margin
     title = Area(margin, margin, inner, 5.4 * unit)
     figures = Area(margin, title.bottom + 0.7 * unit, inner, 4.0 * unit)
-    panel = Area(margin, figures.bottom + 0.9 * unit, inner, 0.76 * inner)
+    finding = Area(margin, figures.bottom + 0.6 * unit, inner, 6.4 * unit)
+    panel = Area(margin, finding.bottom + 0.6 * unit, inner, 0.76 * inner)
     half = (inner - between) / 2
     lines = 17 if width >= _ROOMY else 20
     lists = Area(margin, panel.bottom + 1.4 * unit, half, lines * unit)
     legend = Area(margin + half + between, lists.top, half, lists.height)
-    return Page(unit, width, round(legend.bottom + margin), title, figures, panel, lists, legend)
+    return Page(unit, width, round(legend.bottom + margin), title, figures, finding, panel, lists, legend)
