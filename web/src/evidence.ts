@@ -145,6 +145,6 @@ function largest(map: TokenMap, members: Node[], first: Group, links: Link[], un
   const kind = kindOf(first.hub);
   const part = sum(joins) / Number(most.amount);
   const isLittle = join && joins.every(units.isOwn) && part < WEAK;
-  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved ${part < LEAST ? `less than ${share(LEAST)}` : `only ${share(part)}`} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
+  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved ${part < LEAST ? "almost nothing" : `only ${share(part)}`} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
   return [said, weak, isLittle ? most : null];
 }

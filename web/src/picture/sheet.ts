@@ -18,7 +18,8 @@ export const PANEL = [MARGIN, TOP, WIDTH - 2 * MARGIN - SIDE - 28, HEIGHT - TOP 
 const COLUMN = WIDTH - MARGIN - SIDE;
 const MOST_LISTED = 8;
 
-export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: string; colourOf: (cluster: number) => string };
+/** What a picture shows. `before` is the instant that it is compared with, or empty. */
+export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: string; before: string; colourOf: (cluster: number) => string };
 
 /** Draws the complete picture. */
 export function drawSheet(pen: Pen, subject: Subject): void {
@@ -41,7 +42,7 @@ function drawMark(pen: Pen, [x, y]: Point): void {
 
 const MARK = [[6.9, 8.1, 5, "#0072b2"], [15, 5, 2.8, "#e69f00"], [13.1, 15, 3.75, "#009e73"]] as const;
 
-function drawTitle(pen: Pen, { history: of, instant, scene, finding }: Subject): void {
+function drawTitle(pen: Pen, { history: of, instant, scene, finding, before }: Subject): void {
   const { ink, quiet, grid } = colours.value;
   const title = fitted(cut(of.name || of.symbol || brief(of.address), 120), 560, 30, true);
   pen.text([MARGIN, 56], title, { size: 30, colour: ink, bold: true });
@@ -49,7 +50,8 @@ function drawTitle(pen: Pen, { history: of, instant, scene, finding }: Subject):
   pen.text([MARGIN + widthOf(title, 30, true) + 10, 56], symbol, { size: 21, colour: quiet });
   const soft = { size: 15, colour: quiet };
   const late = instant.days_after_data && of.dataEnd ? `, from data until ${date(of.dataEnd)}` : "";
-  pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${late}`, 640, 15), soft);
+  const compared = before && `, compared with ${date(before)}`;
+  pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${compared}${late}`, 640, 15), soft);
   const drawn = scene.bubbles.filter(({ node }) => node.kind === "top_holder");
   const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
   const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";

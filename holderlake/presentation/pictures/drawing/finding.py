@@ -33,6 +33,9 @@ def finding_of(tables: Mapping[str, pa.Table], as_of: datetime) -> str:
     """Return the sentence about the map ``tables``, by name, as of an instant (UTC, without zone)."""
     rows = sorted(tables["map_nodes"].to_pylist(), key=lambda row: (row["rank"] or 1e9, row["kind"], row["address"]))
     nodes = {_key(row["address"], row["time_node"]): row for row in rows}
+    for row in rows:
+        if row["kind"] == "time" and row["address"] in nodes:  # the list of holders may name it
+            row |= {name: nodes[row["address"]][name] for name in ("label", "is_cex", "is_dex", "is_contract")}
     holders = [row for row in rows if row["kind"] == "top_holder"]
     burnt = sum(row["share"] or 0.0 for row in holders if row["address"] in BURN_ADDRESSES)
     lost = f" {share_text(burnt)} is burnt." if burnt >= _NOTABLE_BURN else ""
@@ -179,7 +182,7 @@ def _weakness(
         part = sum(row["amount"] for row in joins) / held if held else 1.0
         if part < _WEAK:
             link = counted(len(joins), "link") if len(joins) > 1 else "link"
-            moved = f"only {share_text(part)}" if part >= _LEAST else f"less than {share_text(_LEAST)}"
+            moved = f"only {share_text(part)}" if part >= _LEAST else "almost nothing"
             return most, f" Weak: the {link} of the largest member, {_name(most)}, moved {moved} of what it holds."
     if hub["kind"] == "time":
         kind = kind_of(hub)
