@@ -180,7 +180,7 @@ function Note({ says, children }: { says: string; children: preact.ComponentChil
 
 /** Sample bubbles of round shares in the scale of the map. */
 function Sizes() {
-  const listed = samples(zoom.value);
+  const listed = samples(zoom.value).slice(0, 2);
   if (!listed.length || !scene.value?.bubbles.length) return null;
   return (
     <li class="sizes" title="The area of a bubble is its share of the supply">

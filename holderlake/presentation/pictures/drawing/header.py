@@ -11,6 +11,7 @@ from holderlake.core.contract.figures import FIGURES, HEADLINE, share_text
 from holderlake.core.units import counted
 from holderlake.presentation.pictures.drawing.sheet import Sheet
 from holderlake.presentation.pictures.drawing.text import broken, instant, printable, shortened, width
+from holderlake.presentation.pictures.layout.page import Page
 from holderlake.presentation.pictures.scene import Scene
 
 
@@ -67,6 +68,13 @@ def draw_figures(sheet: Sheet) -> None:
         sheet.bar(left, area.top + 3.5 * unit, wide, (value or 0) / (100 if figure.unit == "score" else 1))
 
 
+def finding_lines(text: str, page: Page) -> tuple[list[str], float]:
+    """Return the lines of the sentence about the map, at most five, and the size of their letters."""
+    room, unit = page.finding.width - 2.3 * page.unit, page.unit
+    size = max(unit, min(1.25 * unit, 1.25 * unit * room / max(1.0, width(text, 1.25 * unit, bold=True))))
+    return broken(printable(text, 600), room, size, 5, bold=True), size
+
+
 def draw_finding(sheet: Sheet, text: str) -> None:
     """Draw the project's mark and, next to it, the sentence ``text`` about the map."""
     area, unit = sheet.page.finding, sheet.unit
@@ -74,9 +82,7 @@ def draw_finding(sheet: Sheet, text: str) -> None:
     at, radii, fills = zip(*_MARK, strict=True)
     centres = [(area.left + part * across, area.top + part * (down + 1)) for across, down in at]
     sheet.canvas.circles(centres, [part * radius for radius in radii], fills, fills, 0.0)
-    room = area.width - 2.3 * unit
-    size = max(unit, min(1.25 * unit, 1.25 * unit * room / max(1.0, width(text, 1.25 * unit, bold=True))))
-    lines = broken(printable(text, 600), room, size, int(area.height / (1.3 * size)), bold=True)
+    lines, size = finding_lines(text, sheet.page)
     for number, line in enumerate(lines):
         base = area.top + 1.2 * unit + number * 1.3 * size
         sheet.canvas.text((area.left + 2.3 * unit, base), line, size, sheet.colours.ink, bold=True)

@@ -64,34 +64,34 @@ class Page:
         return self.lists == self.legend
 
 
-def page_of(width: int) -> Page:
-    """Return the page for a width in pixels. Text grows more slowly than the page."""
+def page_of(width: int, lines: int = 1) -> Page:
+    """Return the page for a width in pixels and a sentence of ``lines`` lines. Text grows more slowly than the page."""
     unit = 7.7 + 0.0055 * width
-    return _wide(width, unit) if width >= _WIDE else _narrow(width, unit)
+    return _wide(width, unit, lines) if width >= _WIDE else _narrow(width, unit, lines)
 
 
-def _wide(width: int, unit: float) -> Page:
+def _wide(width: int, unit: float, lines: int) -> Page:
     margin, height = 1.7 * unit, round(0.62 * width)
     head, side, between = 5.6 * unit, 17.5 * unit, 1.5 * unit
     inner = width - 2 * margin
     figures = Area(width - margin - 36 * unit, margin, 36 * unit, head)
     title = Area(margin, margin, inner - figures.width - 2 * unit, head)
-    finding = Area(margin, margin + head + 0.3 * unit, inner, 3.2 * unit)
+    finding = Area(margin, margin + head + 0.3 * unit, inner, (0.4 + 1.5 * lines) * unit)
     top = finding.bottom + 0.6 * unit
     panel = Area(margin, top, inner - side - between, height - top - margin)
     column = Area(panel.right + between, top, side, panel.height)
     return Page(unit, width, height, title, figures, finding, panel, column, column)
 
 
-def _narrow(width: int, unit: float) -> Page:
+def _narrow(width: int, unit: float, lines: int) -> Page:
     margin, between = 1.6 * unit, 2.2 * unit
     inner = width - 2 * margin
     title = Area(margin, margin, inner, 5.4 * unit)
     figures = Area(margin, title.bottom + 0.7 * unit, inner, 4.0 * unit)
-    finding = Area(margin, figures.bottom + 0.6 * unit, inner, 6.4 * unit)
+    finding = Area(margin, figures.bottom + 0.6 * unit, inner, (0.4 + 1.5 * lines) * unit)
     panel = Area(margin, finding.bottom + 0.6 * unit, inner, 0.76 * inner)
     half = (inner - between) / 2
-    lines = 17 if width >= _ROOMY else 20
-    lists = Area(margin, panel.bottom + 1.4 * unit, half, lines * unit)
+    rows = 17 if width >= _ROOMY else 20
+    lists = Area(margin, panel.bottom + 1.4 * unit, half, rows * unit)
     legend = Area(margin + half + between, lists.top, half, lists.height)
     return Page(unit, width, round(legend.bottom + margin), title, figures, finding, panel, lists, legend)
