@@ -362,7 +362,7 @@ def test_saved_film_plays_the_history_as_the_picture_shows_it(
     player = browser.new_page()
     size, colour = player.evaluate(LAST_FRAME, base64.b64encode(film).decode())
     player.close()
-    assert size == [1_400, 900]
+    assert size == [1_400, 840]
     assert colour == pytest.approx(ground, abs=6)  # compression changes colours a little
 
 

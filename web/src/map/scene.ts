@@ -82,7 +82,7 @@ const started = new Map<string, Promise<Anchors>>();
 
 /** Starts to lay the nodes of a token's history out. */
 export function startAnchors(chain: string, token: string): void {
-  const aspect = isNarrow.matches ? 0.85 : 1.6;
+  const aspect = isNarrow.matches ? 0.85 : 1.8;
   const layout = past(chain, token).then((answer) => computed({ past: answer, aspect }));
   const made = layout.then(({ places, ids, area }): Anchors => {
     const at = new Map(ids.map((id, place) => [id, [places[place * 2] as number, places[place * 2 + 1] as number] as [number, number]]));

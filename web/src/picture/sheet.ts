@@ -9,7 +9,7 @@ import { bounds, findCovered, samples, TINT_WIDTH, type Bubble, type Scene } fro
 import { fitted, widthOf, type Pen, type Point } from "./pen";
 
 export const WIDTH = 1_400;
-export const HEIGHT = 900;
+export const HEIGHT = 840;
 const MARGIN = 28;
 const SIDE = 300;
 /** Left, top, width and height of the map. */
