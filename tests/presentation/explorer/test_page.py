@@ -241,7 +241,7 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     drawn = set(world(page))
     for label, query in (
         ("linking wallets", "magic=no"),
-        ("exchange or pool used together", "time=no"),
+        ("shared exchange or pool", "time=no"),
         ("exchanges", "exchanges="),
     ):
         page.get_by_label(label, exact=True).click()
@@ -1025,7 +1025,7 @@ def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
 def test_map_takes_most_of_a_small_screen_beside_the_tables(open_page: Open) -> None:
     box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
     assert box
-    assert box["width"] * box["height"] >= 0.45 * 1_280 * 720
+    assert box["width"] * box["height"] >= 0.4 * 1_280 * 720  # the legend is below it
 
 
 @pytest.mark.long

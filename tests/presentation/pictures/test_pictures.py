@@ -425,7 +425,7 @@ def test_time_nodes_of_clusters_are_drawn_between_their_users() -> None:
     scene = scene_of(without | added)
     assert scene.nodes[5:] == (Node(address(99), None, None, None, 1, time_node=1),)
     assert scene.lines == (Line(3, 4), Line(3, 5), Line(4, 5))
-    assert "Exchange or pool used together" in " ".join(texts_in(draw(without | added)))
+    assert "Shared exchange or pool" in " ".join(texts_in(draw(without | added)))
     assert "used together" not in " ".join(texts_in(draw(without)))
 
 

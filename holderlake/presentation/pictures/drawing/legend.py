@@ -19,7 +19,7 @@ from holderlake.presentation.pictures.layout.page import Area
 LEGEND: Final = {
     "alone": "Holder outside clusters",
     "magic": "Wallet that links holders",
-    "time": "Exchange or pool used together",
+    "time": "Shared exchange or pool",
     "line": "Transfers, as the arrow points",
 }
 """The texts of the marks, which the explorer has too."""
