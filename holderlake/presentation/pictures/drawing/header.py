@@ -79,16 +79,16 @@ def draw_finding(sheet: Sheet, text: str) -> None:
     """Draw the project's mark and, next to it, the sentence ``text`` about the map."""
     area, unit = sheet.page.finding, sheet.unit
     part = 1.6 * unit / 20  # the mark is 20 wide
-    at, radii, fills = zip(*_MARK, strict=True)
-    centres = [(area.left + part * across, area.top + part * (down + 1)) for across, down in at]
-    sheet.canvas.circles(centres, [part * radius for radius in radii], fills, fills, 0.0)
+    centres = [(area.left + part * across, area.top + part * (down + 1)) for across, down, _, _ in _MARK]
+    fills = [fill for *_, fill in _MARK]
+    sheet.canvas.circles(centres, [part * radius for _, _, radius, _ in _MARK], fills, fills, 0.0)
     lines, size = finding_lines(text, sheet.page)
     for number, line in enumerate(lines):
         base = area.top + 1.2 * unit + number * 1.3 * size
         sheet.canvas.text((area.left + 2.3 * unit, base), line, size, sheet.colours.ink, bold=True)
 
 
-_MARK: Final = (((6.9, 8.1), 5.0, "#0072b2"), ((15.0, 5.0), 2.8, "#e69f00"), ((13.1, 15.0), 3.75, "#009e73"))
+_MARK: Final = ((6.9, 8.1, 5.0, "#0072b2"), (15.0, 5.0, 2.8, "#e69f00"), (13.1, 15.0, 3.75, "#009e73"))
 """Centres, radii and colours of the project's mark, as in ``web/icon.svg``."""
 
 
