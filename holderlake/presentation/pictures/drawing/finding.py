@@ -19,7 +19,7 @@ from holderlake.presentation.pictures.drawing.text import day, display_name
 from holderlake.presentation.pictures.scene import Node, kind_of
 
 _NOTABLE_BURN: Final = 0.01
-_NAMED: Final = 2
+_NAME_FACTOR: Final = 2
 """Factor of the weight of transfers with a named wallet, because a reader recognises it."""
 _WEAK: Final = 0.01
 """A member that moved a smaller part of its amount is weakly joined."""
@@ -38,16 +38,16 @@ def finding_of(tables: Mapping[str, pa.Table], as_of: datetime) -> str:
             row |= {name: nodes[row["address"]][name] for name in ("label", "is_cex", "is_dex", "is_contract")}
     holders = [row for row in rows if row["kind"] == "top_holder"]
     burnt = sum(row["share"] or 0.0 for row in holders if row["address"] in BURN_ADDRESSES)
-    lost = f" {share_text(burnt)} is burnt." if burnt >= _NOTABLE_BURN else ""
+    burn_note = f" {share_text(burnt)} is burnt." if burnt >= _NOTABLE_BURN else ""
     clusters = sorted(tables["clusters"].to_pylist(), key=lambda row: row["cluster_id"])
     if clusters:
-        return _of_cluster(clusters[0], tables, nodes, as_of) + lost
-    drawn = [row for row in holders if row["is_shown_on_map"] is not False]
-    if not drawn:
-        return lost.strip()
-    unlinked, largest = counted(len(drawn), "drawn holder"), drawn[0]
+        return _of_cluster(clusters[0], tables, nodes, as_of) + burn_note
+    drawn_holders = [row for row in holders if row["is_shown_on_map"] is not False]
+    if not drawn_holders:
+        return burn_note.strip()
+    unlinked, largest = counted(len(drawn_holders), "drawn holder"), drawn_holders[0]
     part = share_text(largest["share"] or 0.0)
-    return f"Nothing links the {unlinked}; the largest, {_name(largest)}, has {part}.{lost}"
+    return f"Nothing links the {unlinked}; the largest, {_name(largest)}, has {part}.{burn_note}"
 
 
 def _key(address: str, time_node: int | None) -> str:
@@ -59,7 +59,8 @@ def _name(row: Row) -> str:
 
 
 def _amount(row: Row, column: str) -> float:
-    return float(row[column] if row[f"{column}_exact"] is None else row[f"{column}_exact"])
+    """Return an amount of a row in whole tokens; 0 if it is unknown."""
+    return float(row[f"{column}_exact"] or row[column] or 0)
 
 
 def _links(table: pa.Table, nodes: Mapping[str, Row], as_of: datetime) -> list[dict[str, Any]]:
@@ -67,7 +68,7 @@ def _links(table: pa.Table, nodes: Mapping[str, Row], as_of: datetime) -> list[d
 
     ``from`` and ``to`` are keys of nodes, ``amount`` is in whole tokens, ``own`` says whether the token is the map's.
     """
-    found = []
+    transfers = []
     for row in table.to_pylist():
         ends = []
         for side in ("from_address", "to_address"):
@@ -75,12 +76,12 @@ def _links(table: pa.Table, nodes: Mapping[str, Row], as_of: datetime) -> list[d
             ends.append(key if key in nodes else row[side])
         first, last = (_naive(row[column]) for column in ("first_date", "last_date"))
         if first is None or first <= as_of:
-            own = (row["transfer_chain"], row["transfer_token"]) == (row["chain"], row["token_address"])
-            known = {"own": own, "amount": _amount(row, "total_value") if row["total_value"] is not None else 0.0}
+            is_own = (row["transfer_chain"], row["transfer_token"]) == (row["chain"], row["token_address"])
+            known = {"own": is_own, "amount": _amount(row, "total_value")}
             dates = {"first": first, "last": last}
-            found.append({**row, "from": ends[0], "to": ends[1], **known, **dates})
-    found.sort(key=lambda row: (-(row["total_transfers"] or 0), row["from_address"], row["to_address"]))
-    return found
+            transfers.append({**row, "from": ends[0], "to": ends[1], **known, **dates})
+    transfers.sort(key=lambda row: (-(row["total_transfers"] or 0), row["from_address"], row["to_address"]))
+    return transfers
 
 
 def _naive(when: datetime | None) -> datetime | None:
@@ -111,9 +112,9 @@ def _of_cluster(cluster: Row, tables: Mapping[str, pa.Table], nodes: Mapping[str
     def weight(item: tuple[str, list[dict[str, Any]]]) -> tuple[float, int, bool]:
         hub, rows = item
         others = {end for row in rows for end in (row["from"], row["to"])} - {hub}
-        is_named = any(nodes[one]["label"] for one in {hub, *others} & nodes.keys() if nodes[one]["kind"] != "time")
-        own = sum(row["amount"] for row in rows if row["own"])
-        return -own * (_NAMED if is_named else 1), -len(others), nodes[hub]["kind"] == "time"
+        is_named = any(nodes[key]["label"] for key in {hub, *others} & nodes.keys() if nodes[key]["kind"] != "time")
+        own_amount = sum(row["amount"] for row in rows if row["own"])
+        return -own_amount * (_NAME_FACTOR if is_named else 1), -len(others), nodes[hub]["kind"] == "time"
 
     hub, rows = min(groups.items(), key=weight)
     strongest = min(rows, key=lambda row: (not row["own"], -row["amount"], -(row["total_transfers"] or 0)))
@@ -150,35 +151,34 @@ def _joining(
         when = f" on {end}" if begin == end else f" from {begin} to {end}"
     holders = cluster["holder_count"]
 
-    def some(count: int) -> str:
+    def part_text(count: int) -> str:
         return f"{count} of them" if count < holders else ""
 
     node = nodes[hub]
-    named = _name(node) if node["label"] else ""
-    joined = _count_holders(nodes, {end for row in rows for end in (row["from"], row["to"])})
+    name = _name(node) if node["label"] else ""
+    joined_count = _count_holders(nodes, {end for row in rows for end in (row["from"], row["to"])})
     if node["kind"] == "time":
-        return (
-            f"if transfers of {named or f'one {kind_of(node)}'} in the same minutes{when} link {some(joined) or 'them'}"
-        )
-    sent = _count_holders(nodes, (row["to"] for row in did if row["from"] == hub != row["to"]))
-    got = _count_holders(nodes, (row["from"] for row in did if row["to"] == hub != row["from"]))
-    who = (named or "one wallet") if node["kind"] == "magic" else f"another ({named})" if named else "another"
-    if sent > 1:
-        return f"{some(sent)} funded by {who}{when}".strip()
-    if got > 1:
-        return f"{some(got)} paying into {who}{when}".strip()
-    return f"{some(joined)} linked by transfers{when}".strip()
+        user = name or f"one {kind_of(node)}"
+        return f"if transfers of {user} in the same minutes{when} link {part_text(joined_count) or 'them'}"
+    receiver_count = _count_holders(nodes, (row["to"] for row in did if row["from"] == hub != row["to"]))
+    sender_count = _count_holders(nodes, (row["from"] for row in did if row["to"] == hub != row["from"]))
+    funder = (name or "one wallet") if node["kind"] == "magic" else f"another ({name})" if name else "another"
+    if receiver_count > 1:
+        return f"{part_text(receiver_count)} funded by {funder}{when}".strip()
+    if sender_count > 1:
+        return f"{part_text(sender_count)} paying into {funder}{when}".strip()
+    return f"{part_text(joined_count)} linked by transfers{when}".strip()
 
 
 def _weakness(
     members: set[str], nodes: Mapping[str, Row], links: list[dict[str, Any]], hub: Row
 ) -> tuple[Row | None, str]:
     """Return the largest member if only weak links join it, and a sentence about weak evidence."""
-    holders = [nodes[one] for one in members & nodes.keys() if nodes[one]["kind"] == "top_holder"]
+    holders = [nodes[key] for key in members & nodes.keys() if nodes[key]["kind"] == "top_holder"]
     most = max(holders, key=lambda row: (row["share"] or 0.0, row["address"]), default=None)
     joins = [row for row in links if most and most["address"] in (row["from"], row["to"])]
     if most and joins and all(row["own"] for row in joins):
-        held = _amount(most, "amount") if most["amount"] is not None else 0.0
+        held = _amount(most, "amount")
         part = sum(row["amount"] for row in joins) / held if held else 1.0
         if part < _WEAK:
             link = counted(len(joins), "link") if len(joins) > 1 else "link"
