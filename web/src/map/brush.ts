@@ -140,7 +140,7 @@ function arrowOf(from: Round, to: Round, wide: number, covered: [number, number]
   const long = Math.min(wide * 1.6, tip - from.radius);
   for (const [begin, end] of covered) if (end * length > tip - long && begin * length < tip) tip = begin * length;
   if (long < wide * 0.5 || tip - long < from.radius - 0.01) return [];
-  const at = (along: number, aside: number): [number, number] => [from.x + x * along - y * aside, from.y + y * along + x * aside];
+  const at = (along: number, across: number): [number, number] => [from.x + x * along - y * across, from.y + y * along + x * across];
   return [at(tip, 0), at(tip - long, wide * 0.6), at(tip - long, -wide * 0.6)];
 }
 
@@ -211,7 +211,7 @@ export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, rad
   });
 }
 
-/** Draws a name beside a bubble, on a half-transparent box of the background's colour, or at the end of a line that leads to it. */
+/** Draws a name next to a bubble, on a half-transparent box of the background's colour, or at the end of a line that leads to it. */
 export function paintLabel(context: CanvasRenderingContext2D, { x, y, radius }: Shape, label: Label, zoom: number, isDimmed: boolean): void {
   const { ground, ink, quiet } = colours.peek();
   const [left, top, right, bottom] = boxOf(label, radius * zoom).map((one) => one / zoom) as [number, number, number, number];

@@ -1,4 +1,4 @@
-/** The texts in bubbles, and the names beside them: the largest holders and all wallets with a name get one if there is room. */
+/** The texts in bubbles, and the names next to them: the largest holders and all wallets with a name get one if there is room. */
 import { brief, cut, share } from "../format";
 import type { Look } from "./brush";
 import { TINT_WIDTH, type Bubble } from "./scene";
@@ -8,7 +8,7 @@ type Disc = { bubble: Bubble; x: number; y: number; radius: number };
 /** Directions from a bubble to its name, the best first. */
 const SIDES: readonly Side[] = [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]];
 type Side = [right: number, down: number];
-/** A name beside a bubble; `away` are the pixels of the line that leads from the bubble to it, if there is one. */
+/** A name next to a bubble; `away` are the pixels of the line that leads from the bubble to it, if there is one. */
 export type Label = { bubble: Bubble; text: string; side: Side; width: number; away: number };
 /** A part of the map in pixels. */
 export type Box = [left: number, top: number, right: number, bottom: number];
@@ -27,7 +27,7 @@ const LARGEST = 10;
 const MOST_LABELS = 40;
 const MOST_LETTERS = 26;
 
-/** A longer name is in two lines in bubbles from this radius (pixels) on, and beside smaller ones. */
+/** A longer name is in two lines in bubbles from this radius (pixels) on, and next to smaller ones. */
 const WRAPPED_FROM = 34;
 /** A long word is cut only in lines of at least this many letters. */
 const CUT_FROM = 12;
@@ -122,7 +122,7 @@ function areCrossing(one: [Side, Side], two: [Side, Side]): boolean {
   return turn(...one, two[0]) !== turn(...one, two[1]) && turn(...two, one[0]) !== turn(...two, one[1]);
 }
 
-/** Returns whether a line comes to a circle. */
+/** Returns whether a line is near a circle. */
 function isNear([x, y]: Side, [endX, endY]: Side, disc: Disc): boolean {
   const [wide, high] = [endX - x, endY - y];
   const part = Math.min(1, Math.max(0, ((disc.x - x) * wide + (disc.y - y) * high) / (wide * wide + high * high || 1)));

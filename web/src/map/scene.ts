@@ -210,7 +210,7 @@ export function findCovered(lines: Line[], bubbles: Bubble[]): void {
   }
 }
 
-/** Room beside a line for half of an arrow's head, in units. */
+/** Room next to a line for half of an arrow's head, in units. */
 const SIDE = 1;
 
 /** Returns the box around all bubbles: left, top, right, bottom. Its edges move in steps, so that the view rests mostly. */

@@ -450,7 +450,7 @@ export class Stage {
     }
   }
 
-  /** The names beside bubbles, with their boxes and lines in pixels. */
+  /** The names next to bubbles, with their boxes and lines in pixels. */
   private named(): { id: string; text: string; box: number[]; leader: number[] | null }[] {
     const at = new Map(this.places().map((one) => [one.id, one]));
     return this.labels.flatMap((label) => {
