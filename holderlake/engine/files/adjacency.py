@@ -19,7 +19,6 @@ from typing import Final
 import numpy as np
 
 from holderlake.engine.files.arrays import Arrays
-from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 STEP: Final = 64
@@ -92,6 +91,8 @@ class Run:
         ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range. If no entry of a range is later,
         the index is the range's end.
         """
+        from holderlake.engine.numeric import graph_kernels  # numba, which listing a store does not need
+
         return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
@@ -99,6 +100,8 @@ class Run:
 
         A range must begin with the first entry of an address.
         """
+        from holderlake.engine.numeric import graph_kernels
+
         start_counts, end_counts = (
             graph_kernels.bits_before(self.firsts, self.sums, STEP, places) for places in (starts, ends)
         )
