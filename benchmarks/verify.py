@@ -1,4 +1,4 @@
-"""How often ``holderlake import verify`` names the right cause: odd tokens with one to four odd calls in a block.
+"""Measure how often ``holderlake import verify`` is right: odd tokens with one to four odd calls in a block.
 
     python -m benchmarks.verify [--seeds 1,2]
 
