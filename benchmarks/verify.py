@@ -73,9 +73,9 @@ def main() -> None:
                 print(f"{seed}: {name}: {result}: {sorted(causes)}: {blocks}", flush=True)
     print("| odd calls in a block | tokens | right | unclear | wrong |")
     print("|---|---|---|---|---|")
-    for count in COUNTS:
-        of_count = [verdicts[count, result] for result in ("right", "unclear", "wrong")]
-        print(f"| {count} | {sum(of_count)} | {' | '.join(map(str, of_count))} |")
+    for calls in COUNTS:
+        of_count = [verdicts[calls, result] for result in ("right", "unclear", "wrong")]
+        print(f"| {calls} | {sum(of_count)} | {' | '.join(map(str, of_count))} |")
 
 
 if __name__ == "__main__":
