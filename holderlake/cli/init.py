@@ -196,7 +196,7 @@ def _next_commands(values: Mapping[str, Any]) -> list[str]:
         if not folder.exists():
             return ["holderlake import files transfers.csv", *commands]
         if (last_time := _last_time(folder, values.get("watchlist", {}))) is not None:
-            return [f"{commands[0]} --at {from_unix(last_time).isoformat()}  # the last transfer", *commands[1:]]
+            return [f"{commands[0]} --at {from_unix(last_time):%Y-%m-%dT%H:%M:%SZ}  # the last transfer", *commands[1:]]
     return commands
 
 

@@ -122,7 +122,7 @@ def test_the_first_map_of_own_data_is_as_of_the_last_transfer(folder: Path) -> N
         rows = [transfer("mint -> a", 5, at, token=("eth", TOKEN)) for at in (1_700_000_000, 1_700_000_100)]
         store.add_transfers(pa.Table.from_pylist(rows, TRANSFERS), "test")
     commands = init("--own-data", "--chain", "eth", "--token", TOKEN)
-    assert commands[0] == "holderlake ingest --at 2023-11-14T22:15:00  # the last transfer"
+    assert commands[0] == "holderlake ingest --at 2023-11-14T22:15:00Z  # the last transfer"
 
 
 @pytest.mark.integration
