@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.tables import MAP_TABLES
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
@@ -279,6 +280,15 @@ def if_held(ask: Callable[[], Any]) -> list[Any]:
         return [ask()]
     except NoHolders:
         return []
+
+
+def test_a_batch_counts_ages_and_transfers_at_each_instant(build: Build) -> None:
+    moves = [transfer("mint -> a", 60, at=1), transfer("a -> b", 15, at=2), transfer("a -> b", 15, at=3)]
+    store = build(*moves, rules=Rules(hypernode_transfers=2, fresh_wallet_seconds=2))
+    passed = list(map_batches(store, [COIN], [from_unix(at) for at in (1, 2, 3, 4)], MapOptions(), from_unix(END)))
+    maps, nodes = (pa.concat_tables(tables[name] for tables in passed).to_pylist() for name in ("maps", "map_nodes"))
+    assert [row["fresh_wallets"] for row in maps] == [1, 1, 0.5, 0]
+    assert [row["is_shown_on_map"] for row in nodes if row["address"] == "a"] == [True, True, False, False]
 
 
 def test_a_batch_without_holders_or_tokens_gives_nothing(build: Build) -> None:
