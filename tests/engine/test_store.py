@@ -9,11 +9,13 @@ from itertools import permutations
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 
 from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.errors import UnusableStore
+from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.listing import View
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
@@ -298,6 +300,18 @@ def test_a_reopened_store_has_its_transfers_and_labels(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert holders(store) == [("a", 5)]
         assert store.labels(["a"])["a"].name == "Ann"
+
+
+def test_a_run_with_a_value_for_every_address_is_read(build: Build) -> None:
+    (run,) = build(transfer("x -> y", 0), transfer("mint -> a"), transfer("a -> b")).view().runs
+    counts, begun = (
+        np.full(run.addresses[-1] + 1, empty, kind) for empty, kind in ((0, "int64"), (2**32 - 1, "uint32"))
+    )
+    counts[run.addresses], begun[run.addresses] = run.entry_counts, run.begun
+    dense = {"addresses": run.addresses[:0], "starts": np.append(0, np.cumsum(counts)), "begun": begun}
+    read = Run.of({name: getattr(run, name) for name in ("others", "kinds", "times", "firsts", "sums")} | dense)
+    assert len(counts) > len(run.addresses)
+    assert all(np.array_equal(getattr(read, name), getattr(run, name)) for name in dense)
 
 
 def test_rules_are_kept_until_others_are_chosen(tmp_path: Path) -> None:

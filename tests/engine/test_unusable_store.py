@@ -72,15 +72,6 @@ def test_a_full_disk_stops_an_import_in_a_sentence_and_leaves_no_file(small_disk
         assert holders(store) == [("a", 5)]
 
 
-def test_an_import_that_cannot_fit_is_refused_before_it_writes(small_disk: Path) -> None:
-    with Store(small_disk / "store") as store:
-        with pytest.raises(
-            UnusableStore, match=r"importing 30,000 transfers needs at least 1\.5 MB, and 0\.\d MB are free"
-        ):
-            store.add_transfers(table(many(30_000)), "large")
-        assert names(store.root) == set()
-
-
 def test_an_import_that_met_a_limit_is_repeated_without_it(root: Path) -> None:
     rows = table(many(3_000))
     with Store(root) as store:

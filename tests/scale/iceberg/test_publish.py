@@ -36,7 +36,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from holderlake.scale.iceberg import tables as iceberg_tables
-from holderlake.scale.iceberg.snapshots import NAMESPACE, PUBLICATION, snapshot_of
+from holderlake.scale.iceberg.snapshots import NAMESPACE, PUBLICATION
 from holderlake.scale.iceberg.tables import IcebergTables
 
 pytestmark = pytest.mark.integration
@@ -93,7 +93,7 @@ def published(tables: IcebergTables, name: str, publication: str | None = None) 
     """A table's rows in a publication, by default in the last complete one."""
     with closing(tables.open_catalog()) as catalog:
         table = catalog.load_table((NAMESPACE, name))
-        return table.scan(snapshot_id=snapshot_of(table, publication or last_publication(catalog))).to_arrow()
+        return table.scan(snapshot_id=table.refs()[publication or last_publication(catalog)].snapshot_id).to_arrow()
 
 
 def scan_iceberg(table: Any, **options: Any) -> Any:
@@ -396,7 +396,7 @@ def read_until(folder: Path, engine: str, stop: Any, faults: Any) -> None:
         found = {}
         for name in ("maps", "cluster_members"):
             table = catalog.load_table((NAMESPACE, name))
-            snapshot_id = snapshot_of(table, publication)
+            snapshot_id = table.refs()[publication].snapshot_id
             if engine == "polars":
                 frame = scan_iceberg(table, snapshot_id=snapshot_id).collect()
                 found[name] = frame.to_arrow().to_pylist()
