@@ -13,7 +13,7 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -41,13 +41,26 @@ class World:
     addresses with interesting relationships, by name.
     """
 
-    transfers: pa.Table
     tokens: list[TokenInfo]
     labels: list[Label]
     rules: Rules
     start: datetime
     end: datetime
     address_sets: dict[str, list[str]]
+
+    @cached_property
+    def transfers(self) -> pa.Table:
+        """The transfers (schema ``TRANSFERS``); read when they are used first."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from holderlake.engine.records import TRANSFERS
+
+        rows = pq.read_table(TRANSACTIONS)
+        numbers = rows["transaction"].to_pylist()
+        hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
+        rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
+        return rows.select(TRANSFERS.names).cast(TRANSFERS)
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
@@ -79,11 +92,11 @@ def sample_store(home: Path) -> Path:
 
     The folder is built under another name and renamed at the end, so it is either complete or missing.
     """
-    from holderlake.engine.store.store import Store
-
     final = home / "sample-world" / f"engine-{world_version()}"
     if final.exists():
         return final
+    from holderlake.engine.store.store import Store
+
     world = sample_world()
     building = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     with Store(building, world.rules) as store:
@@ -106,19 +119,11 @@ def world_version() -> str:
 @cache
 def sample_world() -> World:
     """Return the sample world. It is read once in a process."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from holderlake.core.contract.rules import Rules
-    from holderlake.engine.records import TRANSFERS, Label, TokenInfo
+    from holderlake.engine.records import Label, TokenInfo
 
     facts = json.loads(FACTS.read_text(encoding="utf-8"))
-    rows = pq.read_table(TRANSACTIONS)
-    numbers = rows["transaction"].to_pylist()
-    hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
-    rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
     return World(
-        rows.select(TRANSFERS.names).cast(TRANSFERS),
         [TokenInfo(**fields) for fields in facts["tokens"]],
         [Label(**{"chain": None, **fields}) for fields in facts["labels"]],
         Rules(**facts["rules"]),

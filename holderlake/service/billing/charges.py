@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.storage.owners import Owner
@@ -24,6 +24,8 @@ from holderlake.core.storage.state import State, StateConnection, put
 from holderlake.service.billing.tables import ACCOUNTS, KEYS, RESERVATIONS, USAGE, UnknownKey
 
 _log = logging.getLogger(__name__)
+_IDS_AT_ONCE: Final = 1_000
+"""Ids of reservations in one statement. An outage of the database may leave any number of them to release."""
 _CHECK_SECONDS: Final = 1.0
 """Seconds for which the search for abandoned reservations is not repeated, because refusals must be cheap."""
 
@@ -174,10 +176,10 @@ class Charges:
         ids = [*settled, *released, *doubtful]
         if not ids:
             return []
-        closed = db.execute(select(RESERVATIONS).where(RESERVATIONS.c.id.in_([*settled, *released])))
-        reservations_by_id = {row.id: row for row in closed}
-        # one parameter a statement: an outage of the database may leave any number of doubtful ids
-        db.execute(delete(RESERVATIONS).where(RESERVATIONS.c.id == bindparam("closed")), [{"closed": id} for id in ids])
+        # few statements: after each one, this thread may wait 5 ms for its turn under load
+        parts = (ids[start : start + _IDS_AT_ONCE] for start in range(0, len(ids), _IDS_AT_ONCE))
+        deletions = (delete(RESERVATIONS).where(RESERVATIONS.c.id.in_(part)).returning(RESERVATIONS) for part in parts)
+        reservations_by_id = {row.id: row for deletion in deletions for row in db.execute(deletion)}
         missing = [charge for charge in (*settled, *released) if charge not in reservations_by_id]
         requests: Counter[tuple[int, str, int, str]] = Counter()
         spent: Counter[tuple[int, str, int, str]] = Counter()
@@ -218,7 +220,7 @@ class Charges:
             if isinstance(result, Charge)
         ]
         if rows:
-            db.execute(insert(RESERVATIONS), rows)
+            db.execute(insert(RESERVATIONS).returning(RESERVATIONS.c.id), rows)  # many rows in one statement
         return results
 
     def _may_check(self) -> bool:
