@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from holderlake.engine.store.store import Store
 
 _STREAMS: Final = (MAPS, HOLDERS)
+_INSTANTS: Final = 32
+"""Instants computed together. Their partitions are written when all are computed."""
 _NO_HOLDERS: Final = "no_holders"
 
 
@@ -220,9 +222,9 @@ def _computed(
     bar: Progress,
 ) -> Iterator[tuple[ComputedPartition, str]]:
     """Yield the incomplete partitions with the rules of their maps."""
-    maps, holders, together = settings.maps, settings.holders, settings.section(ClusterSettings).instants
+    maps, holders = settings.maps, settings.holders
     ordered = sorted(set(instants), reverse=True)
-    spans = [ordered[start : start + together] for start in range(0, len(ordered), together)]
+    spans = [ordered[start : start + _INSTANTS] for start in range(0, len(ordered), _INSTANTS)]
     missing = {as_of for _, as_of in incomplete}
     request = BulkRequest(
         [(chain, address) for chain, addresses in by_chain.items() for address in addresses],
@@ -238,7 +240,7 @@ def _computed(
         ended += 1
         bar.update(bar.task_ids[0], note=f"{ended} of {tasks} tasks")
 
-    for partition in answers(workers, store, Path(cluster_folder(settings)), request, together, on_task=on_task):
+    for partition in answers(workers, store, Path(cluster_folder(settings)), request, _INSTANTS, on_task=on_task):
         if (partition.chain, partition.as_of) in incomplete:
             yield partition, rules
 

@@ -166,7 +166,6 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
 
 def retry_failures(
     chain: Chains = None,
-    family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be given again.")] = None,
     code: Annotated[
         list[str] | None, typer.Option("--code", help="Only this code, final ones too; may be given again.")
     ] = None,
@@ -185,7 +184,7 @@ def retry_failures(
 
     workspace = shared.workspace()
     workspace.check()
-    report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), pay_again)
+    report = retry(workspace, failures(workspace, chain or (), code or ()), pay_again)
     if report.landed:
         with dagster_instance(workspace.settings.dagster_home) as instance:
             log_complete(workspace, instance, report.landed)

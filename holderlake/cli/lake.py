@@ -79,10 +79,6 @@ def move_lake(json: Json = False) -> None:
 
 @app.command("publish")
 def publish_lake(
-    clean: Annotated[
-        bool,
-        typer.Option("--clean", help="Delete older publications too, as 'holderlake delete snapshots --yes' does."),
-    ] = False,
     json: Json = False,
 ) -> None:
     """Bring the lake's Iceberg tables to its committed partitions. Repeat the command after an interruption.
@@ -97,18 +93,14 @@ def publish_lake(
     iceberg = tables_of(shared.reading())
     with console.progress("publishing", len(TABLES)) as bar:
         publication = iceberg.publish(lambda _: bar.advance(bar.task_ids[0]))
-    deleted_files = iceberg.clean_up() if clean else 0
     if json:
-        report = asdict(publication) | {"is_current": publication.is_current, "place": iceberg.root}
-        console.as_json(report | {"deleted_files": deleted_files})
+        console.as_json(asdict(publication) | {"is_current": publication.is_current, "place": iceberg.root})
     else:
         changed = [name for name in TABLES if publication.added[name] or publication.removed[name]]
         lines = [(name, publication.added[name], publication.removed[name]) for name in changed]
         if lines:
             console.rows("Published", ("table", "files added", "files removed"), lines)
         console.out.print(f"The Iceberg tables in {iceberg.root} have publication {publication.id}.", soft_wrap=True)
-        if clean:
-            console.out.print(f"{counted(deleted_files, 'file')} of older publications deleted.")
         for path in publication.unreadable:
             text = f"{path} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"
             console.err.print(text, soft_wrap=True)

@@ -36,9 +36,6 @@ class ClusterSettings(Section):
         default=None,
         description="Folder for results of tasks, on storage that all machines share; by default `cluster` in home",
     )
-    instants: int = Field(
-        default=32, ge=1, description="Instants computed together; their partitions are written when all are computed"
-    )
     options: dict[str, str] = Field(default={}, description="Spark's own settings, by their names")
 
 

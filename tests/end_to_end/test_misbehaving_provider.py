@@ -128,7 +128,7 @@ def test_good_answers_are_committed_and_bad_ones_reported(provider: FaultyProvid
         assert rows(workspace) == rows_of(everything() - unreadable)
         assert set(provider.paid.values()) == {1}
 
-        again = retry(workspace, failures(workspace), refresh=True)
+        again = retry(workspace, failures(workspace), pay_again=True)
         assert questions_of(again.landed) == unreadable
         assert failures(workspace) == []
         assert rows(workspace) == rows_of(everything(), {**FATES, **dict.fromkeys(unreadable, WELL)})

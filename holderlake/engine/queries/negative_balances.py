@@ -89,16 +89,6 @@ def negative_balances(store: Store, chain: str, token_address: str, as_of: datet
     )
 
 
-def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of all tokens at the end of the second ``as_of``, by chain and token. The schema
-    is ``NEGATIVE_BALANCES``."""
-    snapshot = store.snapshot()
-    tables = (
-        negative_balances(snapshot, history.chain, history.token_address, as_of) for history in snapshot.histories()
-    )
-    return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *tables])
-
-
 def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]:
     """Return the number of addresses below zero at the end of the second, by token. Tokens without any are left out."""
     view, seconds = store.view(), np.array([to_unix(as_of)])

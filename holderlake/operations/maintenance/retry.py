@@ -84,24 +84,15 @@ class Retried:
         return asdict(self)
 
 
-def failures(
-    workspace: Workspace,
-    chains: Collection[str] = (),
-    families: Collection[str] = (),
-    codes: Collection[str] = (),
-) -> list[Failure]:
-    """Return the failures of the lake for these chains, families and codes. An empty argument means all.
+def failures(workspace: Workspace, chains: Collection[str] = (), codes: Collection[str] = ()) -> list[Failure]:
+    """Return the failures of the lake for these chains and codes. An empty argument means all.
 
-    Final failures, and failures about a part of an answer, are returned only if ``codes`` has their code. Raises
-    ``ValueError`` for an unknown family.
+    Final failures, and failures about a part of an answer, are returned only if ``codes`` has their code.
     """
-    for name in set(families) - {stream.name for stream in STREAMS}:
-        raise ValueError(f"there is no family {name!r}; use one of {', '.join(stream.name for stream in STREAMS)}")
     return [
         failure
         for failure in _all_failures(workspace)
         if (not chains or failure.chain in chains)
-        and (not families or failure.family in families)
         and (failure.code in codes if codes else failure.code not in FINAL_FAILURES | PARTIAL)
     ]
 

@@ -63,8 +63,8 @@ class MeteredRoute(APIRoute):
                 request.state.meter = meter
                 if request.method != "POST":
                     return await handle(request)
-                limits = meter.backend.settings.body_limit, meter.backend.settings.body_seconds
-                return await handle(StrictRequest(request.scope, await read_body(request, *limits)))
+                body = await read_body(request, meter.backend.settings.body_limit)
+                return await handle(StrictRequest(request.scope, body))
 
             return await self.serve(request, respond)
 

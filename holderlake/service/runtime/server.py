@@ -22,6 +22,7 @@ from holderlake.service.observability import Log, log_config
 from holderlake.service.settings import ServiceSettings
 
 _KEEP_ALIVE_SECONDS: Final = 75
+_HEADER_BYTES: Final = 32 << 10
 """Seconds after which the server closes an idle connection.
 
 Proxies close idle connections after a minute. They must close first, or a request may be lost.
@@ -93,7 +94,7 @@ def server_config(app: ASGIApp | str, settings: ServiceSettings, **options: Any)
     return uvicorn.Config(
         app,
         http=FirstRequestInTime,
-        h11_max_incomplete_event_size=settings.header_limit,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
         access_log=False,
         lifespan="on",
         ws="none",

@@ -64,21 +64,17 @@ def test_only_failed_subjects_are_requested_again(make_workspace: MakeWorkspace)
     assert workspace.lake.read("holders") == before
 
 
-def test_failures_are_chosen_by_chain_family_and_code(
-    make_workspace: MakeWorkspace,
-) -> None:
+def test_failures_are_chosen_by_chain_and_code(make_workspace: MakeWorkspace) -> None:
     known = make_workspace().settings.watchlist
     workspace = make_workspace(watchlist={"eth": [known["eth"][0], UNKNOWN], "bsc": known["bsc"]})
     fill(workspace, HOLDERS, "eth", MAY)
     fill(workspace, MAPS, "bsc", MAY)
     assert {(one.chain, one.code) for one in failures(workspace)} == {("eth", "unknown_token")}
-    assert failures(workspace, chains=["bsc"]) == failures(workspace, families=["maps"]) == []
+    assert failures(workspace, chains=["bsc"]) == []
     final = failures(workspace, codes=["unsupported_token"])
     assert {one.chain for one in final} == {"bsc"}
     report = retry(workspace, final)
     assert report.calls == len(final) == len(report.failed)
-    with pytest.raises(ValueError, match="no family 'mapps'"):
-        failures(workspace, families=["mapps"])
 
 
 @pytest.mark.long

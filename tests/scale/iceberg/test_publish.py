@@ -510,8 +510,6 @@ def test_the_command_publishes_and_the_doctor_compares(
     files = reports[0]["files"]
     assert files > 1
     assert [(report["files"], report["deleted"]) for report in reports] == [(files, False), (files, True), (0, False)]
-    write_holders(lake, "eth", DAYS[0], {TOKEN: {"0xd": 5}})
-    assert json.loads(command("lake", "publish", "--clean", "--json")[1])["deleted_files"] > 1
 
 
 def test_a_password_in_the_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
