@@ -11,6 +11,7 @@ import json
 import random
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
@@ -36,7 +37,7 @@ _LETTERS: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(256))
 class World:
     """The content of the sample world. Every token begins with mints, and no balance is ever negative.
 
-    ``transfers`` has the schema ``engine.records.TRANSFERS``. All transfers are from ``start`` to ``end`` (excluded,
+    All transfers are from ``start`` to ``end`` (excluded,
     UTC). ``rules`` has small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` has
     addresses with interesting relationships, by name.
     """
@@ -48,19 +49,12 @@ class World:
     end: datetime
     address_sets: dict[str, list[str]]
 
+    read: Callable[[], pa.Table]
+
     @cached_property
     def transfers(self) -> pa.Table:
-        """The transfers (schema ``TRANSFERS``); read when they are used first."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        from holderlake.engine.records import TRANSFERS
-
-        rows = pq.read_table(TRANSACTIONS)
-        numbers = rows["transaction"].to_pylist()
-        hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
-        rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
-        return rows.select(TRANSFERS.names).cast(TRANSFERS)
+        """The transfers, in the schema ``engine.records.TRANSFERS``; ``read`` reads them at the first use."""
+        return self.read()
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
@@ -116,6 +110,19 @@ def world_version() -> str:
     return version
 
 
+def _transfers() -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from holderlake.engine.records import TRANSFERS
+
+    rows = pq.read_table(TRANSACTIONS)
+    numbers = rows["transaction"].to_pylist()
+    hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
+    rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
+    return rows.select(TRANSFERS.names).cast(TRANSFERS)
+
+
 @cache
 def sample_world() -> World:
     """Return the sample world. It is read once in a process."""
@@ -130,6 +137,7 @@ def sample_world() -> World:
         datetime.fromisoformat(facts["start"]),
         datetime.fromisoformat(facts["end"]),
         facts["address_sets"],
+        _transfers,
     )
 
 
