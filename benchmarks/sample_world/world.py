@@ -19,7 +19,7 @@ def made_world() -> tuple[World, dict[str, int]]:
     scenario.calendar.run()
     bridges = frozenset(actors.bridge for actors in scenario.actors.values())
     world = World(
-        read=scenario.transfers.table,
+        transfers=scenario.transfers.table(),
         tokens=scenario.tokens,
         labels=scenario.labels,
         rules=Rules(supernode_degree=150, hypernode_transfers=1_500, time_allowed=bridges),

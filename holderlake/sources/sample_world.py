@@ -11,12 +11,11 @@ import json
 import random
 import shutil
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holderlake.core.settings import AddressSet, Settings
 
@@ -37,11 +36,12 @@ _LETTERS: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(256))
 class World:
     """The content of the sample world. Every token begins with mints, and no balance is ever negative.
 
-    All transfers are from ``start`` to ``end`` (excluded,
+    ``transfers`` has the schema ``engine.records.TRANSFERS``. All transfers are from ``start`` to ``end`` (excluded,
     UTC). ``rules`` has small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` has
     addresses with interesting relationships, by name.
     """
 
+    transfers: pa.Table
     tokens: list[TokenInfo]
     labels: list[Label]
     rules: Rules
@@ -49,22 +49,14 @@ class World:
     end: datetime
     address_sets: dict[str, list[str]]
 
-    read: Callable[[], pa.Table]
-
-    @cached_property
-    def transfers(self) -> pa.Table:
-        """The transfers, in the schema ``engine.records.TRANSFERS``; ``read`` reads them at the first use."""
-        return self.read()
-
 
 def with_sample_watchlist(settings: Settings) -> Settings:
     """Return settings with the sample world's tokens and address sets, unless the settings have their own."""
-    world = sample_world()
     watchlist: dict[str, list[str]] = {}
-    for token in world.tokens:
-        if token.chain == "eth" or not token.is_indexed:  # all chains have similar native and stable tokens
-            watchlist.setdefault(token.chain, []).append(token.address)
-    sets = {name: AddressSet(addresses=addresses) for name, addresses in world.address_sets.items()}
+    for token in _facts()["tokens"]:
+        if token["chain"] == "eth" or not token.get("is_indexed"):  # all chains have similar native and stable tokens
+            watchlist.setdefault(token["chain"], []).append(token["address"])
+    sets = {name: AddressSet(addresses=addresses) for name, addresses in _facts()["address_sets"].items()}
     return settings.model_copy(
         update={"watchlist": settings.watchlist or watchlist, "address_sets": settings.address_sets or sets}
     )
@@ -72,8 +64,7 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 
 def sample_period() -> tuple[datetime, datetime]:
     """Return the first and the last instant of the sample world (UTC, without time zone)."""
-    world = sample_world()
-    return world.start, world.end
+    return datetime.fromisoformat(_facts()["start"]), datetime.fromisoformat(_facts()["end"])
 
 
 def sample_rules() -> Rules:
@@ -106,38 +97,38 @@ def sample_store(home: Path) -> Path:
 
 def world_version() -> str:
     """Return a digest of the sample world. It changes when the world changes."""
-    version: str = json.loads(FACTS.read_text(encoding="utf-8"))["version"]
+    version: str = _facts()["version"]
     return version
 
 
-def _transfers() -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from holderlake.engine.records import TRANSFERS
-
-    rows = pq.read_table(TRANSACTIONS)
-    numbers = rows["transaction"].to_pylist()
-    hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
-    rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
-    return rows.select(TRANSFERS.names).cast(TRANSFERS)
+@cache
+def _facts() -> Any:
+    """Return the world without its transfers: all that most commands need."""
+    return json.loads(FACTS.read_text(encoding="utf-8"))
 
 
 @cache
 def sample_world() -> World:
     """Return the sample world. It is read once in a process."""
-    from holderlake.core.contract.rules import Rules
-    from holderlake.engine.records import Label, TokenInfo
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    from holderlake.core.contract.rules import Rules
+    from holderlake.engine.records import TRANSFERS, Label, TokenInfo
+
+    facts = _facts()
+    rows = pq.read_table(TRANSACTIONS)
+    numbers = rows["transaction"].to_pylist()
+    hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))
+    rows = rows.append_column("tx_hash", pa.array([hashes[number] for number in numbers], pa.string()))
     return World(
+        rows.select(TRANSFERS.names).cast(TRANSFERS),
         [TokenInfo(**fields) for fields in facts["tokens"]],
         [Label(**{"chain": None, **fields}) for fields in facts["labels"]],
         Rules(**facts["rules"]),
         datetime.fromisoformat(facts["start"]),
         datetime.fromisoformat(facts["end"]),
         facts["address_sets"],
-        _transfers,
     )
 
 
