@@ -14,7 +14,6 @@ from typing import Final
 from dagster import (
     AssetKey,
     AssetMaterialization,
-    DagsterEvent,
     MetadataValue,
     OpExecutionContext,
     ResourceParam,
@@ -22,7 +21,6 @@ from dagster import (
     job,
     op,
 )
-from dagster._core.events import AssetMaterializationPlannedData
 from pydantic import Field
 
 from holderlake.assets import STREAMS
@@ -47,6 +45,7 @@ from holderlake.core.dagster.runs import (
     refresh_start,
 )
 from holderlake.core.dagster.versions import input_tags
+from holderlake.core.dagster.workarounds import log_planned
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.setting_types import Texts
 from holderlake.core.settings import SettingsError
@@ -242,14 +241,12 @@ class _Backfill:
         A step outside an asset plans nothing, so that a partition that was never materialised would only be missing.
         """
         tried = {chain: instants[:_SHOWN_DAYS] for chain, instants in self._tried.items()}
-        run_id, step = self._context.run_id, self._context.op.name
+        context = self._context
         for stream in self.streams:
             days = incomplete_days(self._workspace, stream, tried, [])
             for table, (chain, day) in product(stream.tables, days):
                 key = partition_key(chain, datetime.fromisoformat(day))
-                planned = AssetMaterializationPlannedData(AssetKey(table), key)
-                event = DagsterEvent.build_asset_materialization_planned_event(BACKFILL, step, planned)
-                self._context.instance.report_dagster_event(event, run_id)
+                log_planned(context.instance, context.run_id, BACKFILL, context.op.name, AssetKey(table), key)
 
     def _load_warehouse(self) -> None:
         context, workspace = self._context, self._workspace
