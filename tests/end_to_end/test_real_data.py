@@ -187,27 +187,6 @@ def test_known_totals_of_cryptopunks_v1_and_quidd(
     assert supply == 6_000_000 * 10**18
 
 
-def test_the_ledger_equals_what_the_service_billed(server: Server, lake: Path) -> None:
-    url, key, _ = server
-    home = Home(lake, HOLDERLAKE_PROVIDER__URL=url, HOLDERLAKE_API_KEY=key)
-    spent = home.run("credits")["totals"]["spent"]
-    chains = httpx.get(f"{url}/v0/chains", headers={"X-ApiKey": key}, timeout=None)
-    remaining = Decimal(chains.headers["X-Credits-Remaining"])
-    of_this_call = Decimal("0.01")
-    assert Decimal(1_000_000) - remaining - of_this_call == Decimal(spent) / 100
-
-
-def test_a_second_ingest_of_the_same_instants_costs_nothing(
-    server: Server, lake: Path, histories: dict[tuple[str, str], list[dict[str, Any]]]
-) -> None:
-    url, key, _ = server
-    home = Home(lake, HOLDERLAKE_PROVIDER__URL=url, HOLDERLAKE_API_KEY=key)
-    before = home.run("credits")["totals"]["spent"]
-    (chain, token), rows = next(iter(histories.items()))
-    home.run("ingest", "--chain", chain, "--token", token, "--at", _instants(rows)[3].isoformat())
-    assert home.run("credits")["totals"]["spent"] == before
-
-
 # ---------------------------------------------------------------------- files of transfers
 
 ROWS = {
