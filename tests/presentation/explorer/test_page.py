@@ -296,7 +296,7 @@ def saved(page: Page, kind: str, name: str = "TIDE_20260601T000000Z") -> bytes:
 def test_saved_picture_has_the_ground_of_the_theme(open_page: Open, scheme: str, ground: tuple[int, ...]) -> None:
     image = pytest.importorskip("PIL.Image")
     with image.open(io.BytesIO(saved(open_page(of(TIDE), color_scheme=scheme), "PNG"))) as picture:
-        assert picture.size == (2_800, 1_800)
+        assert picture.size == (2_800, 1_680)
         assert picture.convert("RGB").getpixel((2, 2)) == ground
         assert (0, 114, 178) in {colour for _, colour in picture.convert("RGB").getcolors(1 << 20)}  # cluster 1
 
@@ -1025,7 +1025,7 @@ def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
 def test_map_takes_most_of_a_small_screen_beside_the_tables(open_page: Open) -> None:
     box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
     assert box
-    assert box["width"] * box["height"] >= 0.4 * 1_280 * 720  # the legend is below it
+    assert box["width"] * box["height"] >= 0.37 * 1_280 * 720  # all of it is free: the legend is below it
 
 
 @pytest.mark.long
