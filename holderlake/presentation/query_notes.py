@@ -52,7 +52,7 @@ _DATES: Final = {"day", "period", "cohort", "date"}
 _SYMBOL: Final = re.compile(r"\bsymbol\s*(?:=|IN\s*\()\s*((?:'[^']*'\s*,?\s*)+)", re.IGNORECASE)
 _ONE_TOKEN: Final = re.compile(r"\b(?:chain|token_address)\s*(?:=|IN\b)|GROUP BY[^)]*\bchain\b", re.IGNORECASE)
 _OF_STORE: Final = re.compile(
-    r"\b(balances_at|item_owner_at|holders_by_owner|concentration_by_owner|(?:\w+_by_(?:period|day))|supply_age|retention|"
+    r"\b(balances_at|item_owners?_at|holders_by_owner|concentration_by_owner|(?:\w+_by_(?:period|day))|supply_age|retention|"
     r"net_flows)\s*\(\s*'([^']+)'([^()]*)",
     re.IGNORECASE,
 )

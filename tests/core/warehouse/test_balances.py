@@ -252,6 +252,9 @@ def test_items_have_owners_at_any_second(home: Home) -> None:
     assert home.query(owners, COIN[1], "7", BEGIN + 8) == [("0xc", "1", from_unix(BEGIN))]
     assert home.query(owners, COIN[1], 7, BEGIN + 9) == []
     assert home.query(owners, COIN[1], 8, BEGIN + 9) == [("0xb", "1", from_unix(10))]
+    all_owners = "SELECT token_id, address FROM item_owners_at(?, ?) ORDER BY token_id"
+    assert home.query(all_owners, COIN[1], BEGIN + 8) == [("7", "0xc"), ("8", "0xb")]
+    assert home.query(all_owners, COIN[1], BEGIN + 9) == [("8", "0xb")]
     assert home.query(owners, nft[1], str(UINT256), BEGIN + 6) == [
         ("0xa", str(UINT256 - 5), from_unix(BEGIN + 6)),
         ("0xb", "5", from_unix(BEGIN + 5)),
