@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import pyarrow.parquet as pq
@@ -32,6 +32,7 @@ from holderlake.core.contract.models import unknown_fields
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import days_of, keys_of_run
+from holderlake.core.dagster.tags import FAILED_REQUESTS_TAG
 from holderlake.core.ingest.partition import FINAL_FAILURES
 from holderlake.core.ingest.stream import Stream
 from holderlake.core.lake.lake import FAILURES, Lake, Manifest
@@ -41,8 +42,6 @@ from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 REQUESTS: Final = "requests_succeeded"
-FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
-"""Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
 _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10
@@ -77,29 +76,21 @@ class Found:
     partitions: Sequence[Manifest]
     faults: Sequence[str]
     count: int
-    severity: AssetCheckSeverity | None = None
-    """None for the severity of the check."""
+    severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
 
 
 @dataclass(frozen=True)
 class Check:
-    """An asset check of each stream. ``find(examined, table)`` returns a sentence about each fault.
+    """An asset check of each stream, on its first table. ``find(examined)`` returns a sentence about each fault.
 
-    It is on the first table of the stream, on ``each`` table, or on each table whose rows are ``lists`` by subject. A
-    ``blocking`` check that fails stops the load of the warehouse.
+    A check of each table would cost 9 kB of Dagster's history a run. A ``blocking`` check that fails stops the load of
+    the warehouse.
     """
 
     name: str
     description: str
-    find: Callable[[Examined, str], Sequence[str] | Found]
-    on: Literal["first", "each", "lists"] = "first"
-    severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
+    find: Callable[[Examined], Found]
     blocking: bool = False
-
-    def tables(self, stream: Stream) -> list[str]:
-        """Return the names of the stream's tables that have the check."""
-        chosen = stream.tables[:1] if self.on == "first" else stream.tables
-        return [table for table in chosen if self.on != "lists" or TABLES[table].is_list]
 
 
 def stream_checks(
@@ -167,13 +158,11 @@ def evaluate(
     """
     examined = Examined(workspace, stream, _manifests(workspace.lake, stream, days), are_loaded)
     for check in CHECKS:
-        for table in check.tables(stream):
-            yield _evaluation(check, examined, table, key_prefix)
+        yield _evaluation(check, examined, key_prefix)
 
 
-def _evaluation(check: Check, examined: Examined, table: str, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
-    found = check.find(examined, table)
-    result = found if isinstance(found, Found) else Found(examined.manifests, found, len(found))
+def _evaluation(check: Check, examined: Examined, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
+    result = check.find(examined)
     metadata: dict[str, Any] = {"partitions": len(result.partitions), "faults": result.count}
     if result.partitions:
         instants = [manifest.as_of for manifest in result.partitions]
@@ -183,14 +172,32 @@ def _evaluation(check: Check, examined: Examined, table: str, key_prefix: Sequen
     return AssetCheckEvaluation(
         passed=not result.faults,
         check_name=check.name,
-        asset_key=asset_key(table, key_prefix),
-        severity=result.severity or check.severity,
+        asset_key=asset_key(examined.stream.tables[0], key_prefix),
+        severity=result.severity,
         metadata=metadata,
     )
 
 
-def _unsound_rows(examined: Examined, table: str) -> Found:
-    """Return the odd and contradictory rows of all tables of the stream, in intact files."""
+def _failed(examined: Examined) -> Found:
+    """Return the failed requests of the partitions."""
+    faults = [
+        f"{row['code']} of {row['subject']} on {row['chain']} at {row['as_of'].isoformat()}Z"
+        for row in failed_requests(examined.workspace.lake, examined.manifests)
+    ]
+    return Found(examined.manifests, faults, len(faults))
+
+
+def _wrong_counts(examined: Examined) -> Found:
+    """Return the files of all tables of the stream whose number of rows differs from their manifest."""
+    faults = [f"{table}, {fault}" for table, wrong in examined.wrong_counts.items() for fault in wrong.values()]
+    return Found(examined.manifests, faults, len(faults))
+
+
+def _unsound_rows(examined: Examined) -> Found:
+    """Return odd and contradictory rows of all tables of the stream, in intact files, and changes of the answers.
+
+    Changes are less than half of a table's rows by subject of before, and fields that the contract does not have.
+    """
     workspace, tables = examined.workspace, examined.stream.tables
     if examined.are_loaded:
         odd_table = odd_rows_loaded(workspace.warehouse, tables, examined.intact)
@@ -199,8 +206,17 @@ def _unsound_rows(examined: Examined, table: str) -> Found:
         odd_table = odd_rows(files, workspace.warehouse.memory_limit)
     is_error = "error" in odd_table["severity"].unique().to_pylist()
     first_odd = [_odd_row(row) for row in odd_table.slice(0, _LISTED).to_pylist()]
+    others = [
+        *(f"not in the contract: {field}" for field in new_fields(workspace.archive, examined.manifests)),
+        *(
+            f"{table}, {fault}"
+            for table in tables
+            if TABLES[table].is_list
+            for fault in lost_rows(workspace.lake, examined.stream, examined.manifests, table)
+        ),
+    ]
     severity = AssetCheckSeverity.ERROR if is_error else AssetCheckSeverity.WARN
-    return Found(examined.intact, first_odd, odd_table.num_rows, severity)
+    return Found(examined.intact, [*first_odd, *others], odd_table.num_rows + len(others), severity)
 
 
 def _odd_row(row: Mapping[str, Any]) -> str:
@@ -287,12 +303,10 @@ def _manifests(lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | N
 
 
 def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
+    key = asset_key(stream.tables[0], key_prefix)
     return [
-        AssetCheckSpec(
-            check.name, asset=asset_key(table, key_prefix), description=check.description, blocking=check.blocking
-        )
+        AssetCheckSpec(check.name, asset=key, description=check.description, blocking=check.blocking)
         for check in CHECKS
-        for table in check.tables(stream)
     ]
 
 
@@ -302,38 +316,19 @@ def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> list[tuple[
 
 
 CHECKS: Final = (
-    Check(
-        REQUESTS,
-        "No request of the partitions failed. What could be fetched is in the lake.",
-        lambda examined, _: [
-            f"{row['code']} of {row['subject']} on {row['chain']} at {row['as_of'].isoformat()}Z"
-            for row in failed_requests(examined.workspace.lake, examined.manifests)
-        ],
-    ),
+    Check(REQUESTS, "No request of the partitions failed. What could be fetched is in the lake.", _failed),
     Check(
         "rows_are_sound",
-        "No row is odd or contradicts another (views odd_rows and contradictions); warnings only warn.",
+        "No row is odd or contradicts another (views odd_rows and contradictions). No partition has less than half of "
+        "the rows by subject of its chain's instant before, and the newest answers have no fields that the contract "
+        "does not have. Warnings only warn.",
         _unsound_rows,
-    ),
-    Check(
-        "fields_are_those_of_the_contract",
-        "The newest answers have no fields that the contract does not have: they are in no table.",
-        lambda examined, _: new_fields(examined.workspace.archive, examined.manifests),
-        severity=AssetCheckSeverity.WARN,
     ),
     Check(
         "rows_are_those_of_the_manifest",
         "Each Parquet file holds as many rows as its partition's manifest says.",
-        lambda examined, table: list(examined.wrong_counts[table].values()),
-        on="each",
+        _wrong_counts,
         blocking=True,
-    ),
-    Check(
-        "rows_are_not_half_of_before",
-        "No partition has less than half of the rows by subject of its chain's instant before.",
-        lambda examined, table: lost_rows(examined.workspace.lake, examined.stream, examined.manifests, table),
-        on="lists",
-        severity=AssetCheckSeverity.WARN,
     ),
 )
 """The asset checks of each stream. An entry here is a complete check."""

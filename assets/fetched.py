@@ -26,7 +26,7 @@ from holderlake.core.contract.chains import from_first_day
 from holderlake.core.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.core.contract.times import check_passed, parse_when
 from holderlake.core.dagster.failures import step_errors
-from holderlake.core.dagster.metadata import UNLOGGED, asset_key, column_schema, log_materialisations, newest_days
+from holderlake.core.dagster.metadata import asset_key, column_schema, log_materialisations, newest_days
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.core.dagster.runs import (
     RunOptions,
@@ -39,6 +39,7 @@ from holderlake.core.dagster.runs import (
     refresh_start,
 )
 from holderlake.core.dagster.versions import WATCHLIST, input_tags
+from holderlake.core.dagster.workarounds import UNLOGGED
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.setting_types import Texts
 from holderlake.core.workspace import Workspace

@@ -1,7 +1,7 @@
 """The warehouse as an asset: each run loads all partitions of the lake that changed since the last load."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from dagster import (
@@ -11,7 +11,6 @@ from dagster import (
     AutomationCondition,
     BackfillPolicy,
     MaterializeResult,
-    MetadataValue,
     MultiPartitionsDefinition,
     multi_asset,
 )
@@ -19,25 +18,19 @@ from dagster import (
 from holderlake.assets.fetched import OWNERS
 from holderlake.core.contract.tables import FAMILY_TABLES
 from holderlake.core.dagster.failures import step_errors
-from holderlake.core.dagster.metadata import asset_key, newest_days
+from holderlake.core.dagster.metadata import asset_key
 from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.core.dagster.runs import chains_to_load
-from holderlake.core.extras import is_installed
+from holderlake.core.dagster.workarounds import UNLOGGED
 from holderlake.core.registry import Kind
 from holderlake.core.units import counted
-from holderlake.core.warehouse.warehouse import LoadReport, Warehouse
+from holderlake.core.warehouse.warehouse import LoadReport
 from holderlake.core.workspace import Workspace
 from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 AFTER_LOAD: Final[Kind[Callable[[Workspace, Callable[[str], None]], None]]] = Kind("after_load")
 """Functions that a load of the warehouse calls at its end. They get a function that prints a sentence."""
-HISTORY_PLOTS: Final[Kind[Callable[[Warehouse, str, Sequence[str], datetime], Mapping[str, str]]]] = Kind(
-    "history_plots"
-)
-"""Plots of a chain's tokens through time, until an instant, as Markdown by name."""
 
-_PLOTTED_TOKENS: Final = 4
-"""Maximum tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
     "DuckDB, for analysts' SQL. All tables of the lake under the same names, with views and macros. A load is one "
@@ -91,8 +84,10 @@ def warehouse_asset(
         if chains_to_load(context.run.tags) == []:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
         with step_errors(context.op_execution_context):
-            load_warehouse(workspace, context.log.info)
+            report = load_warehouse(workspace, context.log.info)
         partitions = keys_of_run(context)
+        if not report.partitions and context.instance.get_materialized_partitions(spec.key).issuperset(partitions):
+            return MaterializeResult(metadata=UNLOGGED)
         days = days_of(partitions)
         metadata = warehouse_metadata(workspace, days)
         for partition, day in zip(partitions, days, strict=True):
@@ -118,36 +113,14 @@ def load_warehouse(workspace: Workspace, say: Callable[[str], None]) -> LoadRepo
 
 
 def warehouse_metadata(
-    workspace: Workspace, days: Collection[tuple[str, str]], plotted_tokens: int = _PLOTTED_TOKENS
+    workspace: Workspace, days: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the metadata of the warehouse's partitions by chain and day (YYYY-MM-DD): numbers of rows and instants.
-
-    The newest day of each chain has plots of the chain's first ``plotted_tokens`` watched tokens too.
-    """
+    """Return the metadata of the warehouse's partitions by chain and day (YYYY-MM-DD): numbers of rows and instants."""
     counts = workspace.warehouse.query(_STORED_ROWS, [[chain for chain, _ in days], [day for _, day in days]])
     rows = {(row["chain"], row["day"]): row for row in counts.to_pylist()}
-    metadata: dict[tuple[str, str], dict[str, Any]] = {}
-    plotted = newest_days(days)
-    for day in days:
-        row = rows.get(day)
-        counted_rows = {"dagster/row_count": row["row_count"], "instants": row["instants"]} if row else _EMPTY
-        metadata[day] = counted_rows | (_history_plots(workspace, *day, plotted_tokens) if day in plotted else {})
-    return metadata
-
-
-def _history_plots(workspace: Workspace, chain: str, day: str, tokens: int) -> dict[str, Any]:
-    """Return plots of the history of a chain's first watched tokens up to the end of a day, as Dagster metadata.
-
-    ``day`` is a text (YYYY-MM-DD), ``tokens`` the most tokens to plot.
-    """
-    if not is_installed("matplotlib"):
-        return {}
-    until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)
-    plotted_tokens = workspace.settings.watchlist.get(chain, [])[:tokens]
     return {
-        name: MetadataValue.md(text)
-        for plots in HISTORY_PLOTS.parts()
-        for name, text in plots(workspace.warehouse, chain, plotted_tokens, until).items()
+        day: {"dagster/row_count": row["row_count"], "instants": row["instants"]} if (row := rows.get(day)) else _EMPTY
+        for day in days
     }
 
 

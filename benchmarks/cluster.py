@@ -221,7 +221,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = chosen.folder or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        run(place, chosen)
+        if different := run(place, chosen):
+            raise SystemExit(f"different answers: {', '.join(different)}")
 
 
 if __name__ == "__main__":

@@ -317,9 +317,12 @@ class Comparisons:
         self.differences = cache(self._differences)
 
     def _differences(self, *causes: str) -> dict[Row, str]:
-        """Return the named cause of each difference by its key."""
+        """Return the named cause of each difference by its key, and by the sides that lack a value."""
         differing, _ = compare(self._warehouse(), self._warehouse(*causes))
-        return {tuple(row[name] for name in _KEY): row["cause"] for row in differing.to_pylist()}
+        return {
+            (*(row[name] for name in _KEY), row["a"] is None, row["b"] is None): row["cause"]
+            for row in differing.to_pylist()
+        }
 
     def _warehouse(self, *causes: str) -> Path:
         path = self._folder / f"{self._name} {self._seed} {' + '.join(causes).replace('%', 'pc')}.duckdb"

@@ -29,6 +29,5 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {
     "missing_instants": ("holderlake.operations.healing.runs:missing_instants",),
     "after_load": ("holderlake.scale.iceberg:publish_if_chosen",),
     "table_plots": ("holderlake.presentation.export.asset_plots:plots",),
-    "history_plots": ("holderlake.presentation.export.history_plots:history_markdown",),
     "dagster": ("holderlake.sources.dagster:definitions", "holderlake.operations.dagster:definitions"),
 }

@@ -1,6 +1,6 @@
 """A Dagster component: the assets of a watchlist in a project of your own, from a few lines of YAML."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -11,12 +11,13 @@ from pydantic import Field, field_validator
 from holderlake.assets import STREAMS
 from holderlake.assets.checks import stream_checks
 from holderlake.assets.fetched import POOL, stream_asset
-from holderlake.assets.freshness import FRESH, freshness_checks
+from holderlake.assets.freshness import freshness_checks
 from holderlake.assets.warehouse import warehouse_asset
 from holderlake.core.dagster.partitions import chain_by_day
 from holderlake.core.settings.sections.schedule import Family
 from holderlake.pipelines.application import Application, part_definitions
-from holderlake.pipelines.schedules import due_runs, freshness_schedule
+from holderlake.pipelines.jobs import freshness_job, ingest_job
+from holderlake.pipelines.schedules import daily_schedule, freshness_schedule
 from holderlake.resources.workspace import (
     WORKSPACE,
     EngineResource,
@@ -24,7 +25,6 @@ from holderlake.resources.workspace import (
     ProviderResource,
     WarehouseResource,
     WorkspaceResource,
-    workspace_of,
 )
 
 _SAMPLE: Final = {"eth": ["0xcfe4ed94e22467bac6fd2206d478183d57f82197"]}
@@ -113,23 +113,19 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
             resource,
         )
         freshness = freshness_checks(streams, job=ingest, cron=self.schedule, **shared)
-        fresh = dg.AssetSelection.checks(*(key for key in freshness.check_keys if key.name == FRESH))
-        job = dg.define_asset_job(
-            ingest,
-            selection=dg.AssetSelection.assets(*(key for asset in assets for key in asset.keys)) - fresh,
-            executor_def=dg.in_process_executor,  # a process for each step takes longer to start than most steps take
+        job = ingest_job(
+            ingest, dg.AssetSelection.assets(*(key for asset in assets for key in asset.keys)), freshness.check_keys
         )
-        freshness_job = dg.define_asset_job(freshness_name, selection=dg.AssetSelection.checks(*freshness.check_keys))
         schedules = []
         if self.schedule:
             schedules = [
-                _daily(job, self.schedule, resource),
+                daily_schedule(ingest, self.schedule, name=f"{ingest}_daily", resource=resource),
                 freshness_schedule(freshness_name, dg.DefaultScheduleStatus.STOPPED),
             ]
         own = dg.Definitions(
             assets=dg.map_asset_specs(lambda spec: spec.replace_attributes(owners=self.owners), assets),
             asset_checks=[*(stream_checks(stream, **shared) for stream in streams), freshness],
-            jobs=[job, freshness_job],
+            jobs=[job, freshness_job(freshness_name, freshness.check_keys)],
             schedules=schedules,
             resources={resource: workspace},
         )
@@ -149,19 +145,3 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
             home=str(home),
             watchlist=self.watchlist,
         )
-
-
-def _daily(job: Any, cron: str, resource: str) -> dg.ScheduleDefinition:
-    """Return the schedule of a job: ``due_runs`` of the workspace, which is the resource ``resource``."""
-
-    @dg.schedule(
-        name=f"{job.name}_daily",
-        job=job,
-        cron_schedule=cron,
-        execution_timezone="UTC",
-        required_resource_keys={resource},
-    )
-    def daily(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        yield from due_runs(context, workspace_of(context, resource), cron)
-
-    return daily

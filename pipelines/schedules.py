@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from dagster import (
     DefaultScheduleStatus,
-    ResourceParam,
     RunRequest,
     ScheduleDefinition,
     ScheduleEvaluationContext,
@@ -16,12 +15,14 @@ from dagster import (
 
 from holderlake.core.contract.times import partition_text
 from holderlake.core.dagster.partitions import partition_key, previous_tick
-from holderlake.core.dagster.runs import INGEST, LIMITS
+from holderlake.core.dagster.runs import INGEST
+from holderlake.core.dagster.tags import LIMITS
 from holderlake.core.dagster.versions import watch
 from holderlake.core.registry import Kind
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.pipelines.jobs import FRESHNESS
+from holderlake.resources.workspace import WORKSPACE, workspace_of
 
 SCHEDULE_TICK: Final[Kind[Callable[[Workspace, datetime, datetime], None]]] = Kind("schedule_tick")
 """Records of a tick, which get the tick before it and the tick."""
@@ -29,7 +30,10 @@ SCHEDULE_TICK: Final[Kind[Callable[[Workspace, datetime, datetime], None]]] = Ki
 
 def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
     """Return the schedules. ``daily`` is stopped until a user starts it; ``freshness`` runs, and costs nothing."""
-    return [_daily_schedule(settings), freshness_schedule(FRESHNESS, DefaultScheduleStatus.RUNNING)]
+    return [
+        daily_schedule(INGEST, settings.schedule.cron, has_new_chains=True),
+        freshness_schedule(FRESHNESS, DefaultScheduleStatus.RUNNING),
+    ]
 
 
 def freshness_schedule(job: str, status: DefaultScheduleStatus) -> ScheduleDefinition:
@@ -44,15 +48,27 @@ def freshness_schedule(job: str, status: DefaultScheduleStatus) -> ScheduleDefin
     )
 
 
-def _daily_schedule(settings: Settings) -> ScheduleDefinition:
-    """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
+def daily_schedule(
+    job: str, cron: str, *, name: str = "daily", resource: str = WORKSPACE, has_new_chains: bool = False
+) -> ScheduleDefinition:
+    """Return the schedule of one run of a job per chain at the times ``cron`` (UTC).
 
-    @at_cron(settings, "daily", INGEST, "Fetches the partition of every watched chain whose instants have passed.")
-    def daily(
-        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
-    ) -> Iterator[RunRequest | SkipReason]:
-        watch(context.instance, workspace.settings.watchlist, workspace.settings.watchlist)
-        yield from due_runs(context, workspace, settings.schedule.cron)
+    It needs a workspace as the resource ``resource``. With ``has_new_chains`` the watchlist's chains become partitions.
+    """
+
+    @schedule(
+        name=name,
+        job_name=job,
+        cron_schedule=cron,
+        execution_timezone="UTC",
+        required_resource_keys={resource},
+        description="Fetches the partition of every watched chain whose instants have passed.",
+    )
+    def daily(context: ScheduleEvaluationContext) -> Iterator[RunRequest | SkipReason]:
+        workspace = workspace_of(context, resource)
+        if has_new_chains:
+            watch(context.instance, workspace.settings.watchlist, workspace.settings.watchlist)
+        yield from due_runs(context, workspace, cron)
 
     return daily
 

@@ -30,6 +30,8 @@ from holderlake.core.workspace import Workspace, make_workspace, open_lake
 
 WORKSPACE: Final = "workspace"
 """Name of the resource that assets use by default."""
+_ENGINE: Final = "engine"
+"""The section of the settings with the engine's store, and the folder of the store in a home."""
 _KEY_VARIABLE: Final = "HOLDERLAKE_API_KEY"
 
 
@@ -102,7 +104,8 @@ class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its valu
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Return the engine of the settings."""
-        return cls(direct=settings.provider.direct)
+        store = getattr(settings, _ENGINE).store or settings.home / _ENGINE
+        return cls(store=str(store), direct=settings.provider.direct)
 
 
 class WorkspaceResource(ConfigurableResource[Workspace]):
@@ -142,7 +145,7 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
         settings = self.lake.settings(load_settings(Path(self.settings_file) if self.settings_file else None))
         provider = {"url": self.provider.url, "local": self.provider.local, "direct": self.engine.direct}
         if self.engine.store:
-            settings = settings.with_values("engine", store=Path(self.engine.store))
+            settings = settings.with_values(_ENGINE, store=Path(self.engine.store))
         overrides: dict[str, Any] = {"home": Path(self.home)} if self.home else {}
         overrides |= {} if self.watchlist is None else {"watchlist": Settings(watchlist=self.watchlist).watchlist}
         settings = settings.model_copy(update=overrides)

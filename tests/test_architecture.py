@@ -43,7 +43,7 @@ CORE = {
     "resources": {"core.settings", "core.lake", "core.warehouse", "core.workspace", "core.dagster"},
     "assets": {
         *("core.contract", "core.settings", "core.archive", "core.decoding", "core.lake", "core.warehouse"),
-        *("core.workspace", "core.ingest", "core.dagster", "core.registry", "core.extras", "core.units", "resources"),
+        *("core.workspace", "core.ingest", "core.dagster", "core.registry", "core.units", "resources"),
         "core.setting_types",
     },
     "pipelines": {

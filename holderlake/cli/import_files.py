@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_passing, print_summary
+from holderlake.cli.negative_balances import of_tokens, passing_of_tokens, print_summary
 from holderlake.core.contract.times import utc_now
 from holderlake.core.settings import Settings
 from holderlake.core.storage.atomic_files import whole_file
@@ -134,8 +134,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         console.err.print(notice, soft_wrap=True)
     if not as_json:
         with open_own_store(settings) as store:
-            print_summary(store, negative, utc_now())
-        print_passing(passing)
+            print_summary(store, negative, passing, utc_now())
         if len(tokens) > 1 and not indexed:
             console.err.print(_NO_INDEX, soft_wrap=True)
     if any(line.get("wrong checksums") for line in lines):

@@ -13,10 +13,11 @@ from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, Exe
 
 from holderlake.assets import STREAMS
 from holderlake.core.contract.chains import from_first_day
-from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE
+from holderlake.core.dagster.failures import INCOMPLETE
 from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.dagster.processes import process_lock
-from holderlake.core.dagster.runs import INGEST, LOADS_TAG
+from holderlake.core.dagster.runs import INGEST
+from holderlake.core.dagster.tags import ERROR_TAG, LOADS_TAG
 from holderlake.core.dagster.versions import watch
 from holderlake.core.ingest.stream import PartitionResult
 from holderlake.core.workspace import Workspace

@@ -11,14 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake.core.contract.chains.addresses import typed_token
+from holderlake.cli.shared import tokens_of
 from holderlake.core.settings import Settings
 from holderlake.core.units import counted
-from holderlake.engine.queries.balances import largest_balances
+from holderlake.engine.queries.balances import largest_balances, share_of
 from holderlake.engine.queries.negative_balances import (
     NEGATIVE_BALANCES,
     PASSING_BALANCES,
-    all_negative_balances,
     negative_balances,
     passing_balances,
 )
@@ -32,7 +31,6 @@ _PASSING_MEANING: Final = (
     "Maps of these times are wrong: the token changes balances without transfers (rebasing, fees), or its history "
     "lacks transfers."
 )
-_ROWS_SHOWN: Final = 10
 _USABLE: Final = 0.01
 """A map is usable if less than this part of the supply is below zero."""
 _LEAST_SHARE: Final = 0.00001
@@ -47,17 +45,12 @@ def report_negative_balances(
     """
     if chain and not token:
         raise ValueError(f"no token of chain {chain} is given; add its address, or leave out the chain for all tokens")
+    addresses = tokens_of([chain], [token]) if chain and token else None
     with open_own_store(settings) as store:
-        balances = (
-            negative_balances(store, chain, typed_token(chain, token), as_of)
-            if chain and token
-            else all_negative_balances(store, as_of)
-        )
-        keys = (
-            [(chain, typed_token(chain, token))]
-            if chain and token
-            else [(history.chain, history.token_address) for history in store.histories()]
-        )
+        keys = [(history.chain, history.token_address) for history in store.histories()]
+        if chain and addresses:
+            keys = [(chain, address) for address in addresses]
+        balances = of_tokens(store, keys, as_of)
         passing = passing_of_tokens(store, keys, as_of).to_pylist()
     if as_json:
         console.as_json([*balances.to_pylist(), *passing])
@@ -83,25 +76,35 @@ def passing_of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: date
 
 
 def print_passing(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the first ten of the times in which addresses were below zero, and an explanation."""
-    if not rows:
-        return
-    console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows[:_ROWS_SHOWN]))
-    if len(rows) > _ROWS_SHOWN:
-        console.out.print(f"and {len(rows) - _ROWS_SHOWN:,} more; --json lists them all", soft_wrap=True)
-    console.err.print(_PASSING_MEANING, soft_wrap=True)
+    """Print the times in which addresses were below zero, and an explanation."""
+    if rows:
+        console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows))
+        console.err.print(_PASSING_MEANING, soft_wrap=True)
 
 
-def print_summary(store: Store, rows: Sequence[dict[str, Any]], as_of: datetime) -> None:
-    """Print a sentence for each token of ``rows``, which are its addresses below zero."""
-    for key in dict.fromkeys((row["chain"], row["token_address"]) for row in rows):
-        amounts = [-int(row["balance"]) for row in rows if (row["chain"], row["token_address"]) == key]
-        share = largest_balances(store, *key, as_of, 1).share(sum(amounts))
-        meaning = "maps are usable" if share < _USABLE else "its maps are wrong until they are imported"
+def print_summary(
+    store: Store, below: Sequence[dict[str, Any]], passing: Sequence[dict[str, Any]], as_of: datetime
+) -> None:
+    """Print a sentence for each token that has addresses below zero at ``as_of`` (``below``) or had some
+    (``passing``)."""
+    for key in dict.fromkeys((row["chain"], row["token_address"]) for row in (*below, *passing)):
+        counts, most = [], 0.0
+        supply = largest_balances(store, *key, as_of, 1).supply
+        for rows, column, when in ((below, "balance", ""), (passing, "lowest", " for a time")):
+            amounts = {row["address"]: -int(row[column]) for row in rows if (row["chain"], row["token_address"]) == key}
+            if amounts:
+                share = share_of(sum(amounts.values()), supply)
+                part = f" ({'at most ' * (rows is passing)}{_percent(share)} of the supply)" if supply > 0 else ""
+                counts.append(f"{counted(len(amounts), 'address')} below zero{when}{part}")
+                most = max(most, share)
+        if supply <= 0:
+            meaning = "its mints are missing, so it has no supply and no maps; import its whole history, or its "
+            meaning += "balances with 'holderlake import balances'"
+        else:
+            meaning = "transfers are missing, or balances change without transfers, or the source rounds amounts; "
+            meaning += "maps are usable" if most < _USABLE else "its maps are wrong until they are imported"
         console.err.print(
-            f"{key[1]} on {key[0]}: {counted(len(amounts), 'address')} below zero ({_percent(share)} of the supply): "
-            f"transfers are missing, or the source rounds amounts; {meaning}. 'holderlake store negative-balances' "
-            "lists them",
+            f"{key[1]} on {key[0]}: {', '.join(counts)}: {meaning}. 'holderlake store negative-balances' lists them",
             soft_wrap=True,
         )
 

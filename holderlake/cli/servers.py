@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 import webbrowser
+from collections.abc import Iterator
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -91,19 +91,32 @@ def ui(port: Port = 3000, opening: Open = False) -> None:
     prepare_dagster_home(shared.settings().dagster_home)
     if not extras.is_installed("dagster_webserver"):
         raise extras.missing("dagster_webserver")
-    source = ["--workspace", str(files("holderlake.pipelines").joinpath("workspace.yaml"))]
-    dagster = str(Path(sys.executable).with_name("dagster"))
     lineage = f"http://127.0.0.1:{port}/asset-groups"
     console.err.print(f"The lineage of all assets: {lineage}", soft_wrap=True)
     if opening:
         threading.Thread(target=_open_when_served, args=(lineage, port), daemon=True).start()
-    # Dagster's own advice to use 'dg dev', which needs another package
-    os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
-    code = run_until_stopped([dagster, "dev", *source, "--host", "127.0.0.1", "--port", str(port)])
-    if code is not None:  # 'dagster dev' returns 0 too if its daemon died
+    with tempfile.TemporaryDirectory() as folder:
+        code = run_until_stopped(_processes_of_ui(Path(folder), port))
+    if code is not None:
         from holderlake.errors import RunFailed
 
-        raise RunFailed("Dagster's page or its daemon has failed, see the log above; start it again")
+        raise RunFailed("Dagster's page, its daemon or the code server has ended, see the log above; start it again")
+
+
+def _processes_of_ui(folder: Path, port: int) -> Iterator[list[str]]:
+    """Yield the commands of Dagster's code server, page and daemon, which share the code server's socket in ``folder``.
+
+    ``dagster dev`` runs the same ones in a process that needs as much memory as the page.
+    """
+    server, workspace = folder / "code-server", folder / "workspace.yaml"
+    location = ["--module-name", "holderlake.pipelines.definitions", "--location-name", "holderlake"]
+    dagster, page, daemon = (
+        str(Path(sys.executable).with_name(name)) for name in ("dagster", "dagster-webserver", "dagster-daemon")
+    )
+    workspace.write_text(f"load_from: [{{grpc_server: {{socket: '{server}', location_name: holderlake}}}}]\n", "utf-8")
+    yield [dagster, "code-server", "start", "--socket", str(server), *location, "--log-level", "warning"]
+    yield [page, "--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
+    yield [daemon, "run", "--workspace", str(workspace)]
 
 
 def _open_when_served(address: str, port: int) -> None:

@@ -47,7 +47,7 @@ def index_tokens(
 @app.command("negative-balances")
 def list_negative_balances(
     chain: Annotated[str | None, typer.Argument(help="The token's chain; default: all tokens of your store.")] = None,
-    token: Annotated[str | None, typer.Argument(help="The token's address, or native.")] = None,
+    token: Annotated[str | None, typer.Argument(help="The token's address or symbol, or native.")] = None,
     at: Annotated[str, AT] = "now",
     json: Json = False,
 ) -> None:
@@ -100,10 +100,10 @@ def find_wallets(
     joins). 'holderlake sql' has those of your store as the tables cluster_links and entities, and as of each instant by
     the macro entities_as_of.
 
-    Example: holderlake store entities --at 2026-06-01
-
     With --groups, the confidence of each level of evidence is the share of right pairs among those of your wallets that
     it links, if it links 100 pairs or more.
+
+    Example: holderlake store entities --at 2026-06-01
 
     Example: holderlake store entities edges.parquet --labels labels.parquet --confidence 0.9
 

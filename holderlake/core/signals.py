@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
 STOPS: Final = (signal.SIGINT, signal.SIGTERM)
+_POLL_SECONDS: Final = 0.2
 Handler = Callable[[int, FrameType | None], Any]
 
 
@@ -47,28 +49,38 @@ def until_stopped(*extra_signals: signal.Signals) -> Iterator[None]:
             yield
 
 
-def run_until_stopped(command: Sequence[str]) -> int | None:
-    """Run a command with all its child processes. Return its exit code, or None if this process was stopped.
+def run_until_stopped(commands: Iterable[Sequence[str]]) -> int | None:
+    """Run commands side by side with all their child processes, until one ends or this process is stopped.
 
-    The command gets a process group of its own. When this process is stopped, or loses its terminal (SIGHUP), the
-    command gets SIGTERM, and ends its children in its own order. Then the rest of the group gets SIGTERM too.
+    Return the exit code of the first that ends, or None if this process was stopped. The commands are in a process
+    group of their own. When this process is stopped, loses its terminal (SIGHUP), or a command ends, the others get
+    SIGTERM, the last one first, and end their children in their own order. Then the rest of the group gets SIGTERM too.
+
+    A command is taken from ``commands`` when those before it have started.
     """
-    process: subprocess.Popen[bytes] | None = None
+    processes: list[subprocess.Popen[bytes]] = []
     is_stopped = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal is_stopped
         is_stopped = True  # an exception instead would lose a process that has started, but is not yet known here
-        if process is not None:
-            process.terminate()
 
     with handling(stop, signal.SIGHUP):
-        process = subprocess.Popen(command, process_group=0)  # noqa: S603 - the caller's own command
-        if is_stopped:
+        for command in commands:
+            if is_stopped:
+                break
+            group = processes[0].pid if processes else 0
+            processes.append(subprocess.Popen(command, process_group=group))  # noqa: S603 - the caller's own commands
+        ended = None
+        while ended is None and not is_stopped:
+            time.sleep(_POLL_SECONDS)
+            ended = next((process for process in processes if process.poll() is not None), None)
+        for process in reversed(processes):
             process.terminate()
-        code = process.wait()
-        _terminate_group(process)  # what the command left behind
-    return None if is_stopped else code
+            process.wait()
+        if processes:
+            _terminate_group(processes[0])  # what the commands left behind
+    return None if is_stopped or ended is None else ended.returncode
 
 
 def _terminate_group(leader: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,7 @@ command that reads the ledger alone takes half of the time.
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,7 +51,10 @@ class StoreChanges(Protocol):
 
 
 class Filler(Protocol):
-    """A provider in this process that fills partitions itself, many at once, without calls and JSON."""
+    """A provider in this process that fills partitions itself, many at once, without calls and JSON.
+
+    Its method is that of ``ingest.stream.Filling``, whose types import this module.
+    """
 
     @property
     def provider_id(self) -> str:
@@ -64,19 +67,6 @@ class Filler(Protocol):
     @property
     def endpoints(self) -> frozenset[str]:
         """The endpoints whose answers it computes. Streams of other endpoints are requested."""
-
-    async def fill(
-        self,
-        context: Any,
-        stream: Any,
-        partitions: Sequence[Any],
-        only: Sequence[str] | None,
-        on_result: Callable[[Any], None] = lambda result: None,
-    ) -> list[Any]:
-        """Commit what the partitions lack, and return a ``PartitionResult`` for each.
-
-        The types are those of ``ingest.stream``, which imports this module. ``only`` names tokens (None: all).
-        """
 
 
 @dataclass(frozen=True)

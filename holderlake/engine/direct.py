@@ -154,7 +154,7 @@ class StoreEngine:
         from holderlake.engine.queries.balances import supported_token
 
         token_infos, refused = {}, []
-        store = self._store().cached_snapshot()
+        store = self._store().snapshot()
         for address in tokens:
             try:
                 token_infos[address] = supported_token(store, chain, address)

@@ -7,25 +7,27 @@ from typing import Final
 
 import pyarrow as pa
 
+SQL_TYPES: Final = {
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+"""Arrow types by DuckDB's names."""
+
+
+def schema_of(text: str) -> pa.Schema:
+    """Return the schema of ``name TYPE, name TYPE``, with DuckDB's types. A question mark after a type allows nulls."""
+    pairs = (column.split(" ") for column in text.split(", "))
+    return pa.schema([pa.field(name, SQL_TYPES[kind.rstrip("?")], kind.endswith("?")) for name, kind in pairs])
+
+
 Key = tuple[str, str]
 """A token: its chain and its contract's address (``native`` for the chain's own coin)."""
-TRANSFERS: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("token_standard", pa.string(), nullable=False),
-        pa.field("from_address", pa.string(), nullable=False),
-        pa.field("to_address", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),
-        pa.field("token_id", pa.string()),
-        pa.field("block_number", pa.int64(), nullable=False),
-        pa.field("block_time", pa.int64(), nullable=False),
-        pa.field("tx_hash", pa.string()),
-        pa.field("log_index", pa.int64(), nullable=False),
-        pa.field("time_kind", pa.string(), nullable=False),
-        pa.field("log_index_kind", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-    ]
+TRANSFERS: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, token_standard VARCHAR, from_address VARCHAR, to_address VARCHAR, "
+    "value VARCHAR, token_id VARCHAR?, block_number BIGINT, block_time BIGINT, tx_hash VARCHAR?, log_index BIGINT, "
+    "time_kind VARCHAR, log_index_kind VARCHAR, source VARCHAR"
 )
 """Columns of a table with one transfer per row.
 

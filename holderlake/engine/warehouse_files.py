@@ -26,31 +26,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holderlake.core.storage.parquet import parquet_fault
+from holderlake.engine.records import SQL_TYPES, TRANSFERS, schema_of
 
-TOKENS: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("symbol", pa.string(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("decimals", pa.int64(), nullable=False),
-        pa.field("has_assumed_decimals", pa.bool_(), nullable=False),
-        pa.field("token_standard", pa.string(), nullable=False),
-        pa.field("transfers", pa.int64(), nullable=False),
-        pa.field("first_transfer", pa.timestamp("us"), nullable=False),
-        pa.field("last_transfer", pa.timestamp("us"), nullable=False),
-    ]
+TOKENS: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, symbol VARCHAR, name VARCHAR, decimals BIGINT, "
+    "has_assumed_decimals BOOLEAN, token_standard VARCHAR, transfers BIGINT, first_transfer TIMESTAMP, "
+    "last_transfer TIMESTAMP"
 )
 """Columns of ``tokens.parquet``, one row for each token with transfers. Times are UTC."""
-LABELS: Final = pa.schema(
-    [
-        pa.field("chain", pa.string()),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("kind", pa.string()),
-        pa.field("label", pa.string()),
-        pa.field("valid_from", pa.timestamp("us")),
-        pa.field("valid_to", pa.timestamp("us")),
-    ]
+LABELS: Final = schema_of(
+    "chain VARCHAR?, address VARCHAR, kind VARCHAR?, label VARCHAR?, valid_from TIMESTAMP?, valid_to TIMESTAMP?"
 )
 """Columns of ``labels.parquet``, one row for each time in which an address has one label on a chain.
 
@@ -70,16 +55,6 @@ CHANGES: Final = pa.schema(
 Answers as of ``first_time`` (UTC) or later may have changed.
 """
 
-_FILES: Final = (
-    "tokens",
-    "labels",
-    "changes",
-    "cluster_links",
-    "entities",
-    "entity_searches",
-    "verified",
-    "undone",
-)
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
@@ -87,109 +62,49 @@ Key = tuple[str, str]
 
 _ATTEMPTS: Final = 10
 _KEPT_VERSIONS: Final = 2
-_SCHEMA: Final = """
-CREATE SCHEMA IF NOT EXISTS _internal;
-"""
-_NO_TRANSFERS: Final = """
-CREATE OR REPLACE VIEW _internal.{view} AS
-SELECT
-    '' AS chain, '' AS token_address, '' AS token_standard, '' AS from_address, '' AS to_address, '' AS value,
-    '' AS token_id, 0::BIGINT AS block_number, NULL::TIMESTAMP AS block_time, '' AS tx_hash, 0::BIGINT AS log_index,
-    '' AS time_kind, '' AS log_index_kind, '' AS source
-WHERE false;
-"""
-_NO_STORE: Final = """
-CREATE OR REPLACE VIEW _internal.stored_tokens AS
-SELECT
-    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals,
-    false AS has_assumed_decimals, '' AS token_standard,
-    0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
-WHERE false;
-CREATE OR REPLACE VIEW _internal.labels AS
-SELECT
-    '' AS chain, '' AS address, '' AS kind, '' AS label, NULL::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to
-WHERE false;
-CREATE OR REPLACE VIEW _internal.store_changes AS
-SELECT 0::BIGINT AS number, NULL::TIMESTAMP AS first_time
-WHERE false;
-"""
-_TRANSFERS: Final = """
-CREATE OR REPLACE VIEW _internal.{view} AS
-SELECT
-    chain, token_address, token_standard, from_address, to_address, value, token_id, block_number,
-    make_timestamp(block_time * 1000000) AS block_time, tx_hash, log_index, time_kind, log_index_kind, source
-FROM read_parquet({files}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}});
-"""
-_BALANCES: Final = """
-CREATE OR REPLACE VIEW _internal.{view} AS
-SELECT chain, token_address, address, since, until, balance, wide_balance, is_base
-FROM read_parquet({files}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}});
-"""
-_NO_BALANCES: Final = """
-CREATE OR REPLACE VIEW _internal.{view} AS
-SELECT
-    '' AS chain, '' AS token_address, '' AS address, 0::BIGINT AS since, 0::BIGINT AS until,
-    0::DECIMAL(38, 0) AS balance, '' AS wide_balance, false AS is_base
-WHERE false;
-"""
-_FOLDERS: Final = {
-    "transfers": ("transfer_files", _TRANSFERS, _NO_TRANSFERS),
-    "openings": ("opening_files", _TRANSFERS, _NO_TRANSFERS),
-    "balances": ("balance_files", _BALANCES, _NO_BALANCES),
-}
-"""The view of each folder of files by token, its SQL, and its SQL if there are no files."""
-_STORE: Final = """
-CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _internal.labels AS FROM read_parquet({labels}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _internal.store_changes AS
-SELECT number, CAST(first_time AS TIMESTAMP) AS first_time
-FROM read_parquet({changes}, hive_partitioning = false);
-"""
-_ENTITIES: Final = """
-CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _internal.stored_entities AS FROM read_parquet({entities}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _internal.entity_searches AS FROM read_parquet({entity_searches}, hive_partitioning = false);
-"""
-_CHECKS: Final = """
-CREATE OR REPLACE VIEW _internal.stored_checks AS FROM read_parquet({verified}, hive_partitioning = false);
-"""
-_NO_CHECKS: Final = """
-CREATE OR REPLACE VIEW _internal.stored_checks AS
-SELECT
-    '' AS chain, '' AS token_address, false AS is_complete, '' AS balances, 0::BIGINT AS first_block,
-    0::BIGINT AS last_block, NULL::TIMESTAMP AS as_of, NULL::TIMESTAMP AS checked_at, '' AS source, 0::BIGINT AS blocks,
-    0::BIGINT AS events, 0::BIGINT AS missing_rows, 0::BIGINT AS extra_rows, 0::BIGINT AS unread_blocks,
-    0::BIGINT AS first_difference, 0::BIGINT AS last_difference
-WHERE false;
-"""
-_UNDONE: Final = """
-CREATE OR REPLACE VIEW _internal.undone_transfers AS
-SELECT * REPLACE (make_timestamp(block_time * 1000000) AS block_time)
-FROM read_parquet({undone}, hive_partitioning = false);
-"""
-_NO_UNDONE: Final = """
-CREATE OR REPLACE VIEW _internal.undone_transfers AS
-SELECT *, NULL::TIMESTAMP AS undone_at
-FROM _internal.transfer_files
-WHERE false;
-"""
-_NO_ENTITIES: Final = """
-CREATE OR REPLACE VIEW _internal.stored_links AS
-SELECT
-    '' AS kind, 0::BIGINT AS link, '' AS address, '' AS through, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers,
-    NULL::TIMESTAMP AS first_time, NULL::TIMESTAMP AS last_time, NULL::TIMESTAMP AS as_of
-WHERE false;
-CREATE OR REPLACE VIEW _internal.entity_searches AS
-SELECT
-    NULL::TIMESTAMP AS as_of, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers, 0::BIGINT AS entities,
-    0::BIGINT AS joined
-WHERE false;
-CREATE OR REPLACE VIEW _internal.stored_entities AS
-SELECT
-    '' AS entity, '' AS address, 0::BIGINT AS wallets, 0.0::DOUBLE AS confidence, ['']::VARCHAR[] AS kinds,
-    '' AS certain_entity, NULL::TIMESTAMP AS as_of
-WHERE false;
-"""
+_HIVE: Final = "hive_partitioning = true, hive_types = {'chain': VARCHAR, 'token_address': VARCHAR}"
+
+
+def _columns(text: str) -> dict[str, str]:
+    """Return the type of each column by name, from ``name TYPE, name TYPE``."""
+    return dict(column.split(" ", 1) for column in text.split(", "))
+
+
+def _columns_of(schema: pa.Schema) -> dict[str, str]:
+    names = {kind: name for name, kind in SQL_TYPES.items()}
+    return {field.name: names[field.type] for field in schema}
+
+
+_TRANSFER: Final = _columns_of(TRANSFERS) | {"block_time": "TIMESTAMP"}
+_VIEWS: Final = {
+    "transfer_files": ("transfers", _TRANSFER),
+    "opening_files": ("openings", _TRANSFER),
+    "balance_files": ("balances", _columns(
+        "chain VARCHAR, token_address VARCHAR, address VARCHAR, since BIGINT, until BIGINT, balance DECIMAL(38,0), "
+        "wide_balance VARCHAR, is_base BOOLEAN"
+    )),
+    "stored_tokens": ("tokens.parquet", _columns_of(TOKENS)),
+    "labels": ("labels.parquet", _columns_of(LABELS)),
+    "store_changes": ("changes.parquet", _columns("number BIGINT, first_time TIMESTAMP")),
+    "stored_links": ("cluster_links.parquet", _columns(
+        "kind VARCHAR, link BIGINT, address VARCHAR, through VARCHAR, confidence DOUBLE, transfers BIGINT, "
+        "first_time TIMESTAMP, last_time TIMESTAMP, as_of TIMESTAMP"
+    )),
+    "stored_entities": ("entities.parquet", _columns(
+        "entity VARCHAR, address VARCHAR, wallets BIGINT, confidence DOUBLE, kinds VARCHAR[], certain_entity VARCHAR, "
+        "as_of TIMESTAMP"
+    )),
+    "entity_searches": ("entity_searches.parquet", _columns(
+        "as_of TIMESTAMP, confidence DOUBLE, transfers BIGINT, entities BIGINT, joined BIGINT"
+    )),
+    "stored_checks": ("verified.parquet", _columns(
+        "chain VARCHAR, token_address VARCHAR, is_complete BOOLEAN, balances VARCHAR, first_block BIGINT, "
+        "last_block BIGINT, as_of TIMESTAMP, checked_at TIMESTAMP, source VARCHAR, blocks BIGINT, events BIGINT, "
+        "missing_rows BIGINT, extra_rows BIGINT, unread_blocks BIGINT, first_difference BIGINT, last_difference BIGINT"
+    )),
+    "undone_transfers": ("undone.parquet", _TRANSFER | {"undone_at": "TIMESTAMP"}),
+}  # fmt: skip
+"""The file, or the folder of files by token, of each view, and the view's columns."""
 
 
 @dataclass(frozen=True)
@@ -214,21 +129,20 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 
 
 def views(folder: Path | None) -> str:
-    """Return SQL that creates the views of a folder's files; views without rows if it is None."""
-    sql = _SCHEMA
-    for name, (view, some, none) in _FOLDERS.items():
-        has_files = folder is not None and next(folder.glob(f"{name}/*/*/*.parquet"), None)
-        files = _literal(folder / name / "*" / "*" / "*.parquet") if folder else ""
-        sql += (some if has_files else none).format(view=view, files=files)
-    if folder is None:
-        return sql + _NO_STORE + _NO_ENTITIES + _NO_CHECKS + _NO_UNDONE
-    paths = {name: folder / f"{name}.parquet" for name in _FILES}
-    has_entities = all(paths[name].exists() for name in ("cluster_links", "entities", "entity_searches"))
-    of_store = _STORE
-    of_store += _ENTITIES if has_entities else _NO_ENTITIES
-    of_store += _CHECKS if paths["verified"].exists() else _NO_CHECKS
-    of_store += _UNDONE if paths["undone"].exists() else _NO_UNDONE
-    return sql + of_store.format(**{name: _literal(path) for name, path in paths.items()})
+    """Return SQL that creates the views of a folder's files; views without rows if it or their files are missing."""
+    statements = ["CREATE SCHEMA IF NOT EXISTS _internal;\n"]
+    for view, (name, columns) in _VIEWS.items():
+        is_file = name.endswith(".parquet")
+        files = name if is_file else f"{name}/*/*/*.parquet"
+        has_files = folder is not None and next(folder.glob(files), None) is not None
+        values = {column: column for column in columns} | {"block_time": "make_timestamp(block_time * 1000000)"}
+        selected = ", ".join(
+            f"CAST({values[column] if has_files else 'NULL'} AS {kind}) AS {column}" for column, kind in columns.items()
+        )
+        options = "hive_partitioning = false" if is_file else _HIVE
+        source = f"FROM read_parquet({_literal(folder / files)}, {options})" if folder and has_files else "WHERE false"
+        statements.append(f"CREATE OR REPLACE VIEW _internal.{view} AS\nSELECT {selected}\n{source};\n")
+    return "".join(statements)
 
 
 def _literal(path: Path) -> str:

@@ -30,9 +30,10 @@ from dagster import (
 )
 
 from holderlake.core.contract.times import parse_when, utc_now
-from holderlake.core.dagster.failures import ERROR_TAG, NOT_DELIVERED, step_errors
+from holderlake.core.dagster.failures import NOT_DELIVERED, step_errors
 from holderlake.core.dagster.partitions import CHAIN, partition_key
 from holderlake.core.dagster.processes import ASSET_JOB
+from holderlake.core.dagster.tags import ERROR_TAG
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.checks import alert_checks

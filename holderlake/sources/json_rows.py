@@ -305,8 +305,15 @@ def _is_row(value: Any) -> bool:
 
 
 def _named(row: Any) -> Mapping[str, Any]:
-    """Return a row as an object. The cells of an array are named ``column1``, ``column2`` and so on."""
-    return row if isinstance(row, dict) else {f"column{number}": cell for number, cell in enumerate(row, start=1)}
+    """Return a row as an object. The cells of an array are named ``column1``, ``column2`` and so on.
+
+    An object that has only a value by an address gets the columns ``key`` and ``value``.
+    """
+    if isinstance(row, list):
+        return {f"column{number}": cell for number, cell in enumerate(row, start=1)}
+    if len(row) == 1 and all(is_any_address(key) and isinstance(value, str) for key, value in row.items()):
+        return dict(zip(("key", "value"), *row.items(), strict=True))
+    return row
 
 
 def _exploded(document: _Document, row: Mapping[str, Any], steps: list[str]) -> Iterator[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holderlake.core.settings import AddressSet, Settings
 
@@ -52,12 +52,11 @@ class World:
 
 def with_sample_watchlist(settings: Settings) -> Settings:
     """Return settings with the sample world's tokens and address sets, unless the settings have their own."""
-    world = sample_world()
     watchlist: dict[str, list[str]] = {}
-    for token in world.tokens:
-        if token.chain == "eth" or not token.is_indexed:  # all chains have similar native and stable tokens
-            watchlist.setdefault(token.chain, []).append(token.address)
-    sets = {name: AddressSet(addresses=addresses) for name, addresses in world.address_sets.items()}
+    for token in _facts()["tokens"]:
+        if token["chain"] == "eth" or not token.get("is_indexed"):  # all chains have similar native and stable tokens
+            watchlist.setdefault(token["chain"], []).append(token["address"])
+    sets = {name: AddressSet(addresses=addresses) for name, addresses in _facts()["address_sets"].items()}
     return settings.model_copy(
         update={"watchlist": settings.watchlist or watchlist, "address_sets": settings.address_sets or sets}
     )
@@ -65,8 +64,7 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 
 def sample_period() -> tuple[datetime, datetime]:
     """Return the first and the last instant of the sample world (UTC, without time zone)."""
-    world = sample_world()
-    return world.start, world.end
+    return datetime.fromisoformat(_facts()["start"]), datetime.fromisoformat(_facts()["end"])
 
 
 def sample_rules() -> Rules:
@@ -79,11 +77,11 @@ def sample_store(home: Path) -> Path:
 
     The folder is built under another name and renamed at the end, so it is either complete or missing.
     """
-    from holderlake.engine.store.store import Store
-
     final = home / "sample-world" / f"engine-{world_version()}"
     if final.exists():
         return final
+    from holderlake.engine.store.store import Store
+
     world = sample_world()
     building = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     with Store(building, world.rules) as store:
@@ -99,8 +97,14 @@ def sample_store(home: Path) -> Path:
 
 def world_version() -> str:
     """Return a digest of the sample world. It changes when the world changes."""
-    version: str = json.loads(FACTS.read_text(encoding="utf-8"))["version"]
+    version: str = _facts()["version"]
     return version
+
+
+@cache
+def _facts() -> Any:
+    """Return the world without its transfers: all that most commands need."""
+    return json.loads(FACTS.read_text(encoding="utf-8"))
 
 
 @cache
@@ -112,7 +116,7 @@ def sample_world() -> World:
     from holderlake.core.contract.rules import Rules
     from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 
-    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    facts = _facts()
     rows = pq.read_table(TRANSACTIONS)
     numbers = rows["transaction"].to_pylist()
     hashes = _hashes(dict(zip(numbers, rows["chain"].to_pylist(), strict=True)))

@@ -133,7 +133,7 @@ def test_each_event_of_a_long_run_has_the_figures_of_its_partition(finished: Fin
 
 @pytest.mark.long
 def test_only_the_newest_partition_of_a_run_has_plots(finished: Finished) -> None:
-    for table in ("holders", "maps", "warehouse"):
+    for table in ("holders", "maps"):
         found = _metadata(finished.instance, table)
         plotted = {day for day, own in found.items() for value in own.values() if "data:image/png" in str(value)}
         assert (plotted, sorted(found)) == ({DAYS[-1]}, DAYS), table

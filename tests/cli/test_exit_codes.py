@@ -112,15 +112,6 @@ def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) 
 
 
 @pytest.mark.long
-def test_a_wrong_key_exits_1(make_workspace: MakeWorkspace) -> None:
-    tokens = make_workspace().settings.watchlist[CHAIN][:1]
-    workspace = make_workspace(secret="wrong", watchlist={CHAIN: tokens})
-    with pytest.raises(RunFailed, match="invalid_key") as failed:
-        run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
-    assert exit_code(failed.value) == 1
-
-
-@pytest.mark.long
 def test_failed_asset_checks_are_printed_with_the_run(
     make_workspace: MakeWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:

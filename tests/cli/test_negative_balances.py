@@ -75,7 +75,40 @@ def test_the_command_lists_the_addresses_of_the_store(run: Run, imported: list[d
 def test_people_see_how_many_addresses_are_below_zero_and_what_it_means(run: Run, tmp_path: Path) -> None:
     ended = run("import", "files", str(write("lossy_coin", tmp_path)))
     assert "17 addresses below zero (" in ended.stderr
-    assert "transfers are missing, or the source rounds amounts; maps are usable" in ended.stderr
+    assert "or the source rounds amounts; maps are usable" in ended.stderr
+
+
+_NOBODY = "0x" + "00" * 20
+_A, _B = ("0x" + digits * 20 for digits in ("01", "02"))
+
+
+@pytest.mark.parametrize(
+    ("moves", "said", "unsaid"),
+    [
+        ([(_A, _B, 7)], "1 address below zero: its mints are missing", "usable"),
+        (
+            [(_NOBODY, _A, 10_000), (_B, _A, 5), (_A, _B, 5)],
+            "1 address below zero for a time (at most 0.05 % of the supply)",
+            "maps are wrong",
+        ),
+        ([(_NOBODY, _A, 10), (_B, _A, 5), (_A, _B, 5)], "its maps are wrong until they are imported", "usable"),
+    ],
+    ids=["no mint", "dust for a time", "half of the supply for a time"],
+)
+def test_an_import_says_what_balances_below_zero_mean(
+    run: Run, tmp_path: Path, moves: list[tuple[str, str, int]], said: str, unsaid: str
+) -> None:
+    of_all = {"chain": "eth", "token_address": "0x" + "ab" * 20, "token_standard": "erc20", "log_index": 0}
+    rows = [
+        of_all
+        | {"from_address": sender, "to_address": receiver, "value": str(value)}
+        | {"block_number": block, "block_time": 1_700_000_000 + block, "transaction_hash": f"0x{block:064x}"}
+        for block, (sender, receiver, value) in enumerate(moves)
+    ]
+    (tmp_path / "moves.json").write_text(json.dumps(rows))
+    text = run("import", "files", str(tmp_path / "moves.json")).stderr
+    assert said in text
+    assert unsaid not in text
 
 
 @pytest.mark.long

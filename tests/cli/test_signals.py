@@ -52,8 +52,15 @@ def test_a_stop_leaves_the_block_without_an_error(wait: Callable[[signal.Signals
 def test_a_stop_ends_a_command_with_its_children(tmp_path: Path) -> None:
     child = tmp_path / "child"
     script = f"sleep 1000 & echo $! > {child}; kill -TERM {os.getpid()}; wait"
-    assert run_until_stopped(["sh", "-c", script]) is None
+    assert run_until_stopped([["sh", "-c", script]]) is None
     wait_until(lambda: not _runs(int(child.read_text())))
+
+
+def test_the_end_of_a_command_ends_the_others_with_its_code(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    commands = [["sh", "-c", f"echo $$ > {other}; exec sleep 1000"], ["sh", "-c", "exit 7"]]
+    assert run_until_stopped(command for command in commands) == 7
+    assert not other.exists() or not _runs(int(other.read_text()))
 
 
 def test_a_stop_while_a_command_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +72,7 @@ def test_a_stop_while_a_command_starts_ends_it(monkeypatch: pytest.MonkeyPatch) 
         return started[0]
 
     monkeypatch.setattr(subprocess, "Popen", start_and_stop)
-    assert run_until_stopped(["sleep", "1000"]) is None
+    assert run_until_stopped([["sleep", "1000"]]) is None
     assert started[0].returncode == -signal.SIGTERM
 
 

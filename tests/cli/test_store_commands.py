@@ -13,8 +13,7 @@ from typer.testing import CliRunner, Result
 
 from holderlake.cli.main import app, exit_code
 from holderlake.engine.store.store import Store
-from holderlake.sources.sample_world import sample_store
-from tests.engine.damaged import answers, fill
+from tests.engine.damaged import fill
 from tests.helpers.damage import damage
 
 pytestmark = pytest.mark.integration
@@ -36,31 +35,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(*arguments: str) -> Result:
     """Run a command."""
     return CliRunner().invoke(app, list(arguments))
-
-
-def answered(root: Path) -> dict[str, Any]:
-    with Store(root) as store:
-        return answers(store)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["emptied", "deleted"])
-def test_a_lost_catalogue_is_refused_and_rebuilt_with_equal_answers(root: Path, tmp_path: Path, how: str) -> None:
-    before, transfers = answered(root), sorted((root / "transfers").iterdir())
-    catalog = root / "catalog.sqlite"
-    catalog.unlink()
-    if how == "emptied":
-        catalog.touch()
-    (tmp_path / "one.csv").write_text(
-        "chain,token_address,from_address,to_address,value,block_number,block_time,tx_hash,log_index\n"
-    )
-    for command in (["serve", "--port", "1"], ["import", "files", str(tmp_path / "one.csv")]):
-        refused = run(*command)
-        assert exit_code(refused.exception) == 1
-        assert "run 'holderlake store rebuild' to restore it from its copy" in str(refused.exception)
-    assert sorted((root / "transfers").iterdir()) == transfers
-    assert run("store", "rebuild").exit_code == 0
-    assert answered(root) == before
 
 
 def test_verify_lists_damaged_files_with_the_remedy(root: Path) -> None:
@@ -116,20 +90,3 @@ def test_the_embedded_engine_refuses_a_lost_catalogue(root: Path, monkeypatch: p
     refused = run("ingest", "--chain", "eth", "--token", "0x" + "1" * 40)
     assert refused.exit_code != 0
     assert "run 'holderlake store rebuild'" in str(refused.exception)
-
-
-@pytest.mark.long
-def test_the_sample_world_is_rebuilt_from_its_files_with_equal_balances(tmp_path: Path) -> None:
-    from holderlake.engine.store.rebuild import rebuild
-    from tests.engine.world import held
-    from tests.helpers.sample import the_world
-
-    root = sample_store(tmp_path)
-    keys = [(token.chain, token.address) for token in the_world().tokens]
-    with Store(root) as store:
-        before = {key: (held(store, 2**33, key), store.history(*key)) for key in keys}
-    for name in ("catalog.sqlite", "catalog-copy.sqlite"):
-        (root / name).unlink()
-    assert rebuild(root).catalog == "files"
-    with Store(root) as store:
-        assert {key: (held(store, 2**33, key), store.history(*key)) for key in keys} == before

@@ -28,7 +28,6 @@ from holderlake.core.contract.requests import (
     TokensMetadataRequest,
 )
 from holderlake.core.contract.times import to_unix
-from holderlake.core.provider import errors
 from holderlake.core.provider.client import ProviderClient, Response
 from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.provider.ledger.ledger import CreditLedger
@@ -37,7 +36,6 @@ from tests.helpers.processes import wait_until
 KEY = TokenKey(chain="eth", address="0xcfe4ed94e22467bac6fd2206d478183d57f82197")
 """An indexed token of the sample world. The world takes two seconds to make, so its tokens are here as text."""
 SYMBOL = "PBLD"
-UNSUPPORTED = TokenKey(chain="bsc", address="0x2960b662d605d4158e2791cf5e6ff0df533d1fa9")
 PAST = to_unix(datetime(2026, 1, 1))
 
 
@@ -114,65 +112,9 @@ def test_each_endpoint_answers_and_the_ledger_equals_what_was_billed(
     assert fetched.answer is not None
 
 
-def test_the_ledger_equals_the_bill_over_all_endpoints_together(sample_service: Any, tmp_path: Path) -> None:
-    secret = sample_service.keys.create("all rows", 10**7, custom_plan=True)
-    session = Session(sample_service.base_url, secret, tmp_path)
-    session.ask(*(request for request, _ in ROWS))
-    spent = session.ledger.totals().spent
-    session.ledger.close()
-    assert spent == _billed(sample_service, secret)
-
-
 def test_an_answered_request_is_not_sent_again(sample_service: Any, session: Session) -> None:
     session.ask(ROWS[1][0])
     before = _billed(sample_service, sample_service.secret)
     (again,) = session.ask(ROWS[1][0])
     assert (again.cost, again.from_archive) == (0, True)
     assert _billed(sample_service, sample_service.secret) == before
-
-
-REFUSED: list[tuple[Request, type[errors.ProviderError]]] = [
-    (MapRequest(chain=UNSUPPORTED.chain, token_address=UNSUPPORTED.address), errors.UnsupportedToken),
-    (HoldersRequest(chain=UNSUPPORTED.chain, token_address=UNSUPPORTED.address), errors.UnsupportedToken),
-    (
-        HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(timestamp=0)),
-        errors.NoHolders,
-    ),
-    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(timestamp=1)), errors.NoHolders),
-    (TokenMetadataRequest(chain="eth", token_address="0xdoesnotexist"), errors.UnknownToken),
-    (MapRequest(chain="nochain", token_address="0x1"), errors.InvalidRequest),
-]
-
-
-@pytest.mark.parametrize(("request_", "error"), REFUSED)
-def test_a_refused_request_raises_its_own_error_and_costs_nothing(
-    sample_service: Any, session: Session, request_: Request, error: type[errors.ProviderError]
-) -> None:
-    before = _billed(sample_service, sample_service.secret)
-    with pytest.raises(error):
-        session.ask(request_)
-    assert _billed(sample_service, sample_service.secret) == before
-    assert session.ledger.totals().spent == 0
-
-
-@pytest.mark.parametrize("secret", [None, "hl_00000000_wrong"])
-def test_a_missing_or_wrong_key_has_its_own_error(sample_service: Any, tmp_path: Path, secret: str | None) -> None:
-    session = Session(sample_service.base_url, secret, tmp_path)
-    with pytest.raises(errors.InvalidKey):
-        session.ask(ChainsRequest())
-    session.ledger.close()
-
-
-def test_address_metadata_needs_a_custom_plan(sample_service: Any, tmp_path: Path) -> None:
-    session = Session(sample_service.base_url, sample_service.keys.create("plain", 10_000), tmp_path)
-    with pytest.raises(errors.PlanRequired):
-        session.ask(AddressesMetadataRequest(addresses=("0xa1",)))
-    session.ledger.close()
-
-
-def test_an_exhausted_allowance_names_the_renewal_date(sample_service: Any, tmp_path: Path) -> None:
-    session = Session(sample_service.base_url, sample_service.keys.create("poor", 24_99), tmp_path)
-    with pytest.raises(errors.CreditsExhausted, match=r"20\d\d-\d\d-\d\d"):
-        session.ask(MapRequest(chain=KEY.chain, token_address=KEY.address))
-    assert session.ledger.totals().spent == 0
-    session.ledger.close()

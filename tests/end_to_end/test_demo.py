@@ -139,13 +139,6 @@ def test_ledger_warehouse_and_the_embedded_account_have_the_same_books(first: di
     assert totals["charged"] == totals["known"]
 
 
-def test_sql_refuses_to_write(first: dict[str, Any], home: Path) -> None:
-    refused = _holderlake(home, "sql", "DELETE FROM maps")
-    assert refused.returncode == 1
-    assert "the statement DELETE is refused" in refused.stderr
-    assert "Traceback" not in refused.stderr
-
-
 @pytest.fixture(scope="module")
 def query(first: dict[str, Any], home: Path) -> Callable[[str], pa.Table]:
     """A function that returns the demo's answer to a query. It runs each query once."""

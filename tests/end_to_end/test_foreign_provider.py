@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -24,7 +21,6 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.assets.subgraphs import SUBGRAPHS
 from holderlake.assets.tokens import TOKENS
-from holderlake.cli.exit_codes import ExitCode
 from holderlake.core.contract.times import from_unix
 from holderlake.core.decoding.answers import PARTIAL
 from holderlake.core.ingest.stream import Stream
@@ -32,7 +28,6 @@ from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question
 from tests.helpers.amounts import exact_amount
-from tests.helpers.commands import holderlake
 from tests.helpers.filling import fill
 
 pytestmark = pytest.mark.integration
@@ -126,53 +121,6 @@ def test_documents_beyond_the_bounds_land_but_for_the_places_they_name(
         issues = set(workspace.warehouse.query("SELECT DISTINCT issue FROM data_quality")["issue"].to_pylist())
         assert issues >= {"share_range", "rank_gap", "repeated_row", "several_scores", "unreadable_row", "odd_address"}
         assert issues >= {"unreadable_value", "missing_value", "odd_text", "unknown_relationship", "failure"}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("beyond", "code"),
-    [
-        ({}, ExitCode.LANDED),
-        ({TOKENS_OF[0]: "a share above 1"}, ExitCode.LANDED),
-        ({TOKENS_OF[0]: "a holder that is null"}, ExitCode.SOME_FAILED),
-        ({TOKENS_OF[0]: "a page"}, ExitCode.SOME_FAILED),
-    ],
-    ids=["inside", "odd", "a row short", "a document short"],
-)
-def test_ingest_ends_with_the_exit_code_of_what_landed(
-    provider: ForeignProvider, home: Path, beyond: dict[str, str], code: ExitCode
-) -> None:
-    changes = {change[0]: change for change in BEYOND_HOLDERS}
-    provider.choose = lambda question: (
-        changes[beyond[question.subject]] if question.endpoint == "holders" and question.subject in beyond else None
-    )
-    ended = ingest(provider, home)
-    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
-
-
-@pytest.mark.long
-def test_ingest_that_can_read_nothing_ends_with_exit_code_1(provider: ForeignProvider, home: Path) -> None:
-    page = next(change for change in BEYOND_HOLDERS if change[0] == "a page")
-    provider.answer = lambda target, body: page[1]({}, None)  # type: ignore[assignment, method-assign, arg-type]
-    ended = ingest(provider, home)
-    assert (ended.returncode, "Traceback" in ended.stderr) == (ExitCode.NOTHING_DONE, False), ended.stderr
-
-
-@pytest.fixture
-def home(empty_home: Path, tmp_path: Path) -> Path:
-    """The home of the command, with an empty history and warehouse, which it takes a second to create."""
-    return shutil.copytree(empty_home, tmp_path / "home")
-
-
-def ingest(provider: ForeignProvider, home: Path) -> Any:
-    """Run ``holderlake ingest`` for two tokens, without their maps: this provider's maps may lack nodes."""
-    config = home / "holderlake.toml"
-    config.write_text(
-        f'[provider]\nurl = "{provider.address}"\n[watchlist]\neth = {json.dumps(TOKENS_OF[:2])}\n'
-        '[schedule]\nleave_out = ["maps"]\n'
-    )
-    environment = {"HOLDERLAKE_HOME": str(home), "HOLDERLAKE_CONFIG": str(config), "HOLDERLAKE_API_KEY": "a key"}
-    return holderlake("ingest", "--chain", "eth", "--at", "2026-01-01", env=os.environ | environment)
 
 
 # What the documents say, read without this project's decoder

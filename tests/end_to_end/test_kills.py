@@ -82,15 +82,6 @@ def test_a_repeatedly_killed_backfill_only_repeats_open_calls(
     _ends_like(backfill, undisturbed)
 
 
-def test_a_killed_backfill_resumes_to_the_same_result(service: Service, undisturbed: Backfill, tmp_path: Path) -> None:
-    backfill = Backfill(tmp_path / "home", service.customer(), INSTANTS)
-    process = backfill.start("killed")
-    _wait_for_answers(process, backfill, len(undisturbed.answers) // 2)
-    _is_killed(process)
-    backfill.finish()
-    _ends_like(backfill, undisturbed)
-
-
 def test_a_killed_backfill_command_resumes_to_the_same_result(
     service: Service, undisturbed: Backfill, tmp_path: Path
 ) -> None:

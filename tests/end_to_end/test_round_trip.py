@@ -18,7 +18,6 @@ from holderlake.core.contract.requests import (
     MapRequest,
     SubgraphRequest,
 )
-from holderlake.core.contract.tables import TABLES
 from holderlake.core.contract.times import to_unix
 from holderlake.core.decoding.answers import address_rows, holder_rows, map_tables, subgraph_rows
 from holderlake.core.provider.client import ProviderClient
@@ -103,14 +102,6 @@ def test_address_metadata_over_http_equals_the_engines_table(sample_service: Any
     assert address_rows([answer], "", (), WORLD.end).tables["addresses"] == addresses_table(
         sample_service.store, addresses, WORLD.end
     )
-
-
-def test_no_amount_in_any_table_is_a_float() -> None:
-    amounts = [
-        field for table in TABLES.values() for field in table.schema if field.name.startswith(("amount", "total_value"))
-    ]
-    assert amounts
-    assert not any(pa.types.is_floating(field.type) for field in amounts)
 
 
 def _without_dt_update(table: pa.Table) -> pa.Table:

@@ -19,83 +19,12 @@ from holderlake.engine.catalog import catalog
 from holderlake.engine.queries.addresses import addresses_table
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
-from tests.engine.facts import AddressFacts, address_facts
+from tests.engine.facts import address_facts
 from tests.engine.oracle import Facts, Oracle
-from tests.engine.world import COIN, END, NAMES, Row, cex, contract, dex, draw, histories, settled, transfer, world
+from tests.engine.world import END, NAMES, Row, cex, histories, settled, transfer, world
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")
-
-
-def fact(store: Store, address: str = "a", at: int = END) -> AddressFacts:
-    return address_facts(store, [address], from_unix(at))[address]
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        pytest.param([], AddressFacts(), id="no transfers"),
-        pytest.param(
-            [transfer("b -> a"), transfer("b -> a"), transfer("c -> a"), transfer("a -> c"), transfer("a -> d")],
-            AddressFacts(3, 2, 2, transfers=5, first_time=1),
-            id="distinct counterparties",
-        ),
-        pytest.param(
-            [transfer("b -> a"), transfer("c -> a", token=OTHER), transfer("d -> a", token=("eth", "third"))],
-            AddressFacts(3, 3, 0, transfers=3, first_time=1),
-            id="all tokens and chains",
-        ),
-        pytest.param([transfer("a -> a", at=7)], AddressFacts(transfers=1, first_time=7), id="a transfer to oneself"),
-        pytest.param(
-            [transfer("mint -> a", at=9), transfer("a -> b", at=12), transfer("a -> b", at=4, token=OTHER)],
-            AddressFacts(2, 1, 1, transfers=3, first_time=4),
-            id="the first transfer on any chain",
-        ),
-    ],
-)
-def test_details_come_from_all_transfers_of_an_address(build: Build, rows: list[Row], expected: AddressFacts) -> None:
-    assert fact(build(*rows)) == expected
-
-
-def test_zero_value_transfers_do_not_count(build: Build) -> None:
-    store = build(transfer("poison -> a", 0, at=1), transfer("a -> poison", 0, at=2), transfer("mint -> a", 5, at=9))
-    known = fact(store)
-    assert (known.degree, known.transfers, known.first_time) == (1, 1, 9)
-    assert fact(store, "poison") == AddressFacts()
-
-
-@pytest.mark.parametrize(("at", "degree"), [(1, 0), (2, 1), (3, 1), (4, 2)])
-def test_facts_are_as_of_their_second(build: Build, at: int, degree: int) -> None:
-    assert fact(build(transfer("b -> a", at=2), transfer("c -> a", at=4)), at=at).degree == degree
-
-
-@pytest.mark.parametrize(("relations", "expected"), [(2, False), (3, True), (4, True)])
-def test_a_supernode_has_the_threshold_of_counterparties_or_more(build: Build, relations: int, expected: bool) -> None:
-    store = build(*(transfer(f"a -> b{number}") for number in range(relations)), rules=Rules(supernode_degree=3))
-    assert addresses_table(store, ["a"], from_unix(END))["is_supernode"].to_pylist() == [expected]
-
-
-@pytest.mark.parametrize(("transfers", "shown"), [(3, True), (4, False)])
-def test_a_hypernode_has_more_transfers_than_the_threshold(build: Build, transfers: int, shown: bool) -> None:
-    sent = [transfer("a -> b", token=(COIN, OTHER)[number % 2]) for number in range(transfers - 1)]
-    store = build(transfer("mint -> a", 100), *sent, rules=Rules(hypernode_transfers=3))
-    assert shows(store, "a") is shown
-
-
-@pytest.mark.parametrize("label", [cex, dex, contract])
-def test_exchanges_and_contracts_are_not_shown(build: Build, label: Callable[[str], Label]) -> None:
-    assert not shows(build(transfer("mint -> a"), labels=[label("a")]), "a")
-
-
-def test_a_supernode_is_shown(build: Build) -> None:
-    store = build(transfer("mint -> a"), rules=Rules(supernode_degree=1))
-    assert shows(store, "a")
-
-
-def shows(store: Store, address: str) -> bool:
-    """Return whether the map shows a top holder."""
-    (row,) = [row for row in draw(store)["map_nodes"] if row["address"] == address]
-    return bool(row["is_shown_on_map"])
 
 
 def test_the_table_keeps_the_requested_order(build: Build) -> None:

@@ -14,7 +14,6 @@ from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import holders_as_of
-from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.store.store import Store
 from tests.engine.oracle import Oracle
 from tests.engine.world import (
@@ -23,10 +22,8 @@ from tests.engine.world import (
     UINT256,
     Row,
     a_token,
-    held,
     histories,
     holders,
-    lossless_histories,
     settled,
     table,
     transfer,
@@ -40,48 +37,6 @@ OTHER = ("bsc", "other")
 
 
 # ---------------------------------------------------------------------- who holds what
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        pytest.param(
-            [transfer("mint -> a", 100), transfer("a -> b", 30), transfer("b -> c", 10)],
-            [("a", 70), ("b", 20), ("c", 10)],
-            id="received less sent",
-        ),
-        pytest.param([transfer("mint -> a", 5), transfer("a -> b", 5)], [("b", 5)], id="without zero balances"),
-        pytest.param([transfer("mint -> a", 5), transfer("a -> a", 3)], [("a", 5)], id="a transfer to oneself"),
-        pytest.param(
-            [*(transfer(f"mint -> {name}", 5) for name in "cabd"), transfer("mint -> z", 6)],
-            [("z", 6), ("a", 5), ("b", 5), ("c", 5), ("d", 5)],
-            id="equal balances by address",
-        ),
-        pytest.param(
-            [
-                transfer("mint -> a", 5),
-                transfer("mint -> a", 7, token=("eth", "other")),
-                transfer("mint -> a", 9, token=("bsc", "coin")),
-            ],
-            [("a", 5)],
-            id="other tokens and chains",
-        ),
-    ],
-)
-def test_holders_by_example(build: Build, rows: list[Row], expected: list[tuple[str, int]]) -> None:
-    assert holders(build(*rows)) == expected
-
-
-def test_ranks_count_from_one_to_the_limit(build: Build) -> None:
-    store = build(*(transfer(f"mint -> {name}", 9 - size) for size, name in enumerate("abcd")))
-    rows = holders_as_of(store, *COIN, from_unix(END), 3).to_pylist()
-    assert [(row["rank"], row["address"]) for row in rows] == [(1, "a"), (2, "b"), (3, "c")]
-
-
-@pytest.mark.parametrize(("at", "expected"), [(9, [("a", 5)]), (10, [("a", 3), ("b", 2)]), (11, [("a", 3), ("b", 2)])])
-def test_a_transfer_counts_from_its_own_second_on(build: Build, at: int, expected: list[tuple[str, int]]) -> None:
-    store = build(transfer("mint -> a", 5, at=1), transfer("a -> b", 2, at=10))
-    assert holders(store, at) == expected
 
 
 def test_amounts_are_in_token_units_and_exact(build: Build) -> None:
@@ -111,44 +66,7 @@ def test_details_are_null_unless_requested(build: Build) -> None:
 # ---------------------------------------------------------------------- shares
 
 
-def test_a_share_is_a_part_of_minted_less_burnt(build: Build) -> None:
-    store = build(transfer("mint -> a", 120), transfer("a -> burn", 20), transfer("a -> dead", 50))
-    rows = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
-    assert {row["share"] for row in rows} == {0.5}
-
-
-@pytest.mark.parametrize(("minted", "share"), [(10, 1), (0, 0)])
-def test_a_share_of_a_lossy_history_is_at_most_one(build: Build, minted: int, share: float) -> None:
-    (row,) = holders_as_of(
-        build(transfer("mint -> a", minted), transfer("lost -> a", 90)), *COIN, from_unix(END), 80
-    ).to_pylist()
-    assert (row["address"], row["share"]) == ("a", share)
-
-
-@settled(12)
-@given(lossless_histories())
-def test_shares_of_a_lossless_history_sum_to_at_most_1(history: list[Row]) -> None:
-    with world(*history) as store:
-        if not held(store):
-            return
-        shares = holders_as_of(store, *COIN, from_unix(END), END)["share"].to_pylist()
-        assert all(0 <= share <= 1 for share in shares)
-        assert sum(shares) <= 1 + 1e-12
-
-
 # ---------------------------------------------------------------------- lossy histories
-
-
-def test_a_negative_balance_is_reported_and_no_holder(build: Build) -> None:
-    store = build(transfer("mint -> a", 5), transfer("b -> a", 3), transfer("c -> a", 4))
-    assert holders(store) == [("a", 12)]
-    reported = negative_balances(store, *COIN, from_unix(END)).to_pylist()
-    assert [(row["address"], row["balance"]) for row in reported] == [("c", "-4"), ("b", "-3")]
-
-
-def test_a_lossless_history_has_nothing_to_report(build: Build) -> None:
-    reported = negative_balances(build(transfer("mint -> a", 5)), *COIN, from_unix(END))
-    assert reported.num_rows == 0
 
 
 # ---------------------------------------------------------------------- no answer
@@ -194,16 +112,6 @@ def test_balances_equal_plain_sums(history: list[Row], at: int) -> None:
     assert all(balance < 0 for _, balance in balances.negative)
 
 
-@settled(12)
-@given(histories())
-def test_supply_is_conserved(history: list[Row]) -> None:
-    minted = sum(int(row["value"]) for row in history if row["from_address"] == transfer("mint -> a")["from_address"])
-    burnt = sum(int(row["value"]) for row in history if row["to_address"] == transfer("a -> burn")["to_address"])
-    with world(*history) as store:
-        assert sum(held(store).values()) == minted - burnt
-        assert balances_as_of(store, *COIN, from_unix(END)).supply == minted - burnt
-
-
 @pytest.mark.long
 @settled(12)
 @given(histories(), st.integers(1, 99))
@@ -243,16 +151,3 @@ def test_a_flawed_history_becomes_a_table_of_exact_amounts(name: str, flawed_sto
     found = holders_as_of(flawed_store, *token, from_unix(2 * END), END).to_pylist()
     expected = Oracle(rows, []).holders(token, 2 * END)
     assert [(row["address"], exact_amount(row, "amount") * 10**decimals) for row in found] == expected
-
-
-def test_rounded_amounts_leave_the_supply_exact(flawed_store: Store) -> None:
-    balances = balances_as_of(flawed_store, *flawed_histories.token_of("rounded_coin"), from_unix(2 * END))
-    assert balances.supply == 6_000_000 * 10**18
-    assert balances.negative and all(balance > -(10**12) for _, balance in balances.negative)
-
-
-@pytest.mark.parametrize("name", flawed_histories.NAMES)
-def test_negative_balances_show_which_histories_are_lossy(name: str, flawed_store: Store) -> None:
-    below = negative_balances(flawed_store, *flawed_histories.token_of(name), from_unix(2 * END)).to_pylist()
-    assert {row["address"]: int(row["balance"]) for row in below} == flawed_histories.below_zero(name)
-    assert bool(below) is (name in flawed_histories.LOSSY)

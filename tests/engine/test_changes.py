@@ -113,32 +113,6 @@ def test_changes_of_a_lossy_history_equal_brute_force(flawed_store: Store) -> No
 # ---------------------------------------------------------------------- holders, by example
 
 
-def test_a_holder_entered_left_went_up_or_down_or_is_left_out(build: Build) -> None:
-    store = build(
-        *(transfer(f"mint -> {name}", 10, at=1) for name in ("down", "up", "left", "still")),
-        transfer("down -> up", 4, at=5),
-        transfer("left -> entered", 10, at=5),
-    )
-    found = changed(store, 4, 5)
-    assert moved(found["holders"]) == [
-        ("entered", "entered", 10),
-        ("left", "left", -10),
-        ("down", "shrank", -4),
-        ("up", "grew", 4),
-    ]
-    assert found["counts"] == [
-        {"entered": 1, "left": 1, "grew": 1, "shrank": 1, "same": 1, "holders_before": 4, "holders_after": 4}
-    ]
-    entered = found["holders"][0]
-    assert (entered["amount_before_raw"], entered["rank_before"], entered["share_before"]) == ("0", None, 0.0)
-    assert (entered["amount_after_raw"], entered["rank_after"], entered["share_after"]) == ("10", 2, 0.25)
-
-
-def test_the_largest_changes_come_first_regardless_of_sign(build: Build) -> None:
-    store = build(transfer("mint -> a", 90, at=1), transfer("a -> b", 50, at=5), transfer("mint -> c", 45, at=5))
-    assert moved(changed(store, 1, most=2)["holders"]) == [("a", "shrank", -50), ("b", "entered", 50)]
-
-
 def test_amounts_of_256_bits_are_compared_exactly(build: Build) -> None:
     store = build(
         transfer("mint -> a", UINT256, at=1),
@@ -151,11 +125,6 @@ def test_amounts_of_256_bits_are_compared_exactly(build: Build) -> None:
         ("b", "grew", UINT256),
         ("c", "entered", UINT256),
     ]
-
-
-def test_transfers_that_cancel_out_are_no_change(build: Build) -> None:
-    store = build(transfer("mint -> a", 9, at=1), transfer("a -> b", 9, at=4), transfer("b -> a", 9, at=5))
-    assert changed(store, 1, 5)["holders"] == []
 
 
 def test_all_holders_entered_if_there_were_none_before(build: Build) -> None:
@@ -264,18 +233,6 @@ def test_a_cluster_grows_or_shrinks_by_its_share(build: Build) -> None:
     ]
 
 
-def test_clusters_merge_when_a_transfer_connects_them(build: Build) -> None:
-    store = build(
-        *(transfer(f"mint -> {name}", 10, at=1) for name in "abcd"),
-        transfer("a -> b", at=2),
-        transfer("c -> d", at=2),
-        transfer("b -> c", at=5),
-    )
-    (row,) = changed(store, 4)["clusters"]
-    assert changes_of([row]) == [("merged", [1, 2], [1])]
-    assert (row["share_before"], row["share_after"], row["shared_holders"]) == (1.0, 1.0, 4)
-
-
 def test_a_cluster_splits_when_the_holder_between_leaves(build: Build) -> None:
     store = build(
         *(transfer(f"mint -> {name}", 10, at=1) for name in "abcdx"),
@@ -284,12 +241,3 @@ def test_a_cluster_splits_when_the_holder_between_leaves(build: Build) -> None:
     )
     assert changes_of(changed(store, 4, use_magic_nodes=False)["clusters"]) == [("split", [1], [1, 2])]
     assert changes_of(changed(store, 4)["clusters"]) == [("changed", [1], [1])], "a magic node connects them"
-
-
-def test_magic_nodes_do_not_count_as_holders_of_a_cluster(build: Build) -> None:
-    store = build(
-        *(transfer(f"mint -> {name}", 10, at=1) for name in "ab"),
-        *(transfer(path, at=2) for path in ("m -> a", "m -> b")),
-        *(transfer(path, at=5) for path in ("n -> a", "n -> b")),
-    )
-    assert changes_of(changed(store, 4)["clusters"]) == [("same", [1], [1])]

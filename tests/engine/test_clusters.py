@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.core.contract.rules import Rules
 from holderlake.engine.maps.clusters import Cluster, RankedNodes, clusters_of
 from holderlake.engine.numeric.bigint import from_ints
 from holderlake.engine.numeric.graph_kernels import components
-from holderlake.engine.records import Label
-from holderlake.engine.store.store import Store
 from tests.engine.world import (
-    COIN,
-    NAMES,
-    a_token,
-    cex,
-    clusters,
-    contract,
-    dex,
-    draw,
-    exactly,
-    held,
-    histories,
-    nodes,
     settled,
-    transfer,
-    world,
 )
-
-Build = Callable[..., Store]
 
 _pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15)
 
@@ -100,92 +79,4 @@ def test_equal_clusters_are_ordered_by_their_first_holder() -> None:
     assert clusters == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
 
 
-def test_a_single_holder_with_magic_nodes_is_no_cluster() -> None:
-    assert found({"a": 5, "b": 5}, ["m", "n"], "amn") == []
-
-
-def test_magic_nodes_add_nothing_to_the_amount_of_their_cluster() -> None:
-    assert found({"a": 5, "b": 4}, ["n", "m", "x"], "abmn") == [Cluster(("a", "b"), ("n", "m"), 9)]
-
-
 # ---------------------------------------------------------------------- clusters of a map
-
-
-def test_transfers_between_holders_make_a_cluster(build: Build) -> None:
-    store = build(transfer("mint -> a", 60), transfer("mint -> c", 40), transfer("a -> b", 20))
-    drawn = draw(store)
-    assert clusters(drawn) == [{"a", "b"}]
-    (cluster,) = drawn["clusters"]
-    assert (cluster["cluster_id"], cluster["share"], exactly(cluster, "amount")) == (1, 0.6, 60)
-    assert (cluster["holder_count"], cluster["magic_node_count"]) == (2, 0)
-
-
-@pytest.mark.parametrize("label", [cex, dex, contract])
-def test_an_exchange_or_a_contract_is_no_node_of_a_cluster(build: Build, label: Callable[[str], Label]) -> None:
-    store = build(
-        transfer("mint -> x", 100), transfer("x -> a", 30, at=1), transfer("x -> b", 20, at=9_999), labels=[label("x")]
-    )
-    assert nodes(draw(store), "top_holder") == ["x", "a", "b"]
-    assert draw(store)["clusters"] == []
-
-
-def test_a_hypernode_never_joins_wallets(build: Build) -> None:
-    store = build(
-        transfer("mint -> x", 99), transfer("x -> a", 3), transfer("x -> b", 2), rules=Rules(hypernode_transfers=2)
-    )
-    assert draw(store)["clusters"] == []
-
-
-def test_minting_and_burning_never_join_wallets(build: Build) -> None:
-    shared = [transfer(f"{name} -> {end}", 2) for name in "ab" for end in ("burn", "dead")]
-    assert draw(build(transfer("mint -> a", 9), transfer("mint -> b", 9), *shared))["clusters"] == []
-
-
-def test_two_supernodes_with_transfers_are_not_connected(build: Build) -> None:
-    airdrops = [transfer(f"{name} -> {name}{number}", 1) for name in "ab" for number in range(3)]
-    store = build(
-        transfer("mint -> a", 99),
-        transfer("mint -> b", 99),
-        transfer("a -> b", 5),
-        *airdrops,
-        rules=Rules(supernode_degree=4),
-    )
-    assert clusters(draw(store, limit=2)) == []
-
-
-def test_holders_below_the_limit_are_in_no_cluster(build: Build) -> None:
-    store = build(transfer("mint -> a", 90), transfer("mint -> b", 50), transfer("a -> b", 9), transfer("a -> c", 1))
-    assert clusters(draw(store, limit=2)) == [{"a", "b"}]
-
-
-@pytest.mark.integration
-@settled(15)
-@given(histories(), st.sets(st.sampled_from(NAMES), max_size=3), st.integers(2, 6), st.booleans())
-def test_clusters_of_any_history_are_disjoint_and_complete(
-    history: list[dict], unshown: set[str], limit: int, use_magic_nodes: bool
-) -> None:
-    labels = [kind(name) for kind, name in zip((cex, dex, contract), sorted(unshown), strict=False)]
-    rules = Rules(supernode_degree=4, hypernode_transfers=9)
-    with world(transfer("mint -> a", 2**255), *history, labels=labels, rules=rules, tokens=[a_token(COIN)]) as store:
-        if not any(balance > 0 for balance in held(store).values()):
-            return
-        drawn = draw(store, limit=limit, use_magic_nodes=use_magic_nodes)
-    shown = {row["address"] for row in drawn["map_nodes"] if row["kind"] == "top_holder" and row["is_shown_on_map"]}
-    magic = set(nodes(drawn, "magic"))
-    found, helpers = clusters(drawn), clusters(drawn, "magic")
-
-    everyone = [address for members in (*found, *helpers) for address in members]
-    assert len(everyone) == len(set(everyone)), "disjoint"
-    assert all(len(members) >= 2 for members in found)
-    assert all(members <= shown for members in found)
-    assert all(members <= magic for members in helpers)
-    assert not shown & unshown
-    amounts = [exactly(row, "amount") for row in drawn["clusters"]]
-    assert amounts == sorted(amounts, reverse=True)
-    shares = [row["share"] for row in drawn["clusters"]]
-    assert shares == sorted(shares, reverse=True)
-    assert [row["holder_count"] for row in drawn["clusters"]] == [len(members) for members in found]
-
-    graph = nx.Graph((row["from_address"], row["to_address"]) for row in drawn["grouped_transfers"])
-    components = [set(members) & shown for members in nx.connected_components(graph)]
-    assert sorted(map(sorted, found)) == sorted(sorted(members) for members in components if len(members) > 1)

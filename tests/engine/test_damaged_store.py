@@ -190,11 +190,6 @@ def test_bits_that_change_without_a_write_are_found(tmp_path: Path) -> None:
     assert checks.path("file", sums) == tmp_path / "file"
 
 
-def test_reading_all_files_of_a_whole_store_finds_nothing(whole: Path) -> None:
-    with Store(whole) as store:
-        assert store.read_all_files() == []
-
-
 def test_a_file_that_verify_found_damaged_is_refused(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
     root = copied(whole, tmp_path / "store")
     parts = sorted((root / "balances").iterdir())

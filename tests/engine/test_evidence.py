@@ -10,7 +10,6 @@ import networkx as nx
 import pytest
 
 from holderlake.core.contract.requests import MapOptions
-from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
@@ -24,7 +23,6 @@ from tests.engine.world import (
     Row,
     a_token,
     cex,
-    clusters,
     draw,
     exactly,
     transfer,
@@ -51,6 +49,49 @@ def link(row: Row) -> tuple[str, ...]:
 
 def paths(rows: Iterable[Row]) -> list[str]:
     return [f"{row['from_address']} -> {row['to_address']}" for row in rows]
+
+
+def test_links_are_ordered_by_transfers_period_and_time(build: Build) -> None:
+    store = build(
+        *mints("a", "b", "c", "d", "e"),
+        *(transfer("a -> b", at=at) for at in (50, 51, 52)),
+        *(transfer("a -> c", 100, at=at) for at in (50, 80)),
+        *(transfer("a -> d", at=at) for at in (40, 60)),
+        *(transfer("a -> e", at=at) for at in (30, 50)),
+    )
+    assert paths(evidence(store)[0]) == ["a -> b", "a -> c", "a -> e", "a -> d"]
+
+
+def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
+    store = build(
+        *mints("a", "b"), transfer("a -> b", 5, at=9), transfer("a -> b", 0, at=8), transfer("b -> a", 1, at=11)
+    )
+    links, transfers = evidence(store, at=10)
+    assert paths(links) == ["a -> b"]
+    assert [row["value_raw"] for row in transfers] == ["5"]
+
+
+def test_evidence_has_the_time_node_that_links_two_wallets(build: Build) -> None:
+    store = build(*mints("a", "b"), transfer("x -> a", 5, at=10), transfer("b -> x", 7, at=20), labels=[cex("x")])
+    links, _ = evidence(store)
+    assert paths(links) == ["x -> a", "b -> x"]
+    assert [(row["from_kind"], row["to_kind"], row["time_node"]) for row in links] == [
+        ("time", "holder", 1),
+        ("holder", "time", 1),
+    ]
+    assert evidence(store, use_time_nodes=False) == ([], [])
+
+
+def test_evidence_of_a_time_node_has_only_the_transfers_in_its_window(build: Build) -> None:
+    store = build(
+        *mints("a", "b"),
+        *(transfer("x -> a", value, at) for value, at in ((1, 9), (2, 3_600), (4, 3_700), (8, 7_200))),
+        transfer("x -> b", 16, at=3_650),
+        labels=[cex("x")],
+    )
+    links, transfers = evidence(store)
+    assert [(row["total_value_raw"], row["total_transfers"]) for row in links] == [("6", 2), ("16", 1)]
+    assert [row["value_raw"] for row in transfers] == ["2", "4", "16"]
 
 
 # ---------------------------------------------------------------------- brute force
@@ -190,24 +231,6 @@ def test_a_link_has_its_ends_and_token(build: Build) -> None:
     assert (second["to_address"], second["total_transfers"], second["token_symbol"]) == ("a", 1, "coin")
 
 
-def test_links_are_ordered_by_transfers_period_and_time(build: Build) -> None:
-    store = build(
-        *mints("a", "b", "c", "d", "e"),
-        *(transfer("a -> b", at=at) for at in (50, 51, 52)),
-        *(transfer("a -> c", 100, at=at) for at in (50, 80)),
-        *(transfer("a -> d", at=at) for at in (40, 60)),
-        *(transfer("a -> e", at=at) for at in (30, 50)),
-    )
-    assert paths(evidence(store)[0]) == ["a -> b", "a -> c", "a -> e", "a -> d"]
-
-
-def test_evidence_has_the_earliest_transfers_of_a_link(build: Build) -> None:
-    store = build(*mints("a", "b"), *(transfer("a -> b", value, at=value) for value in (9, 3, 7, 5)))
-    assert [row["value_raw"] for row in evidence(store, most=2)[1]] == ["3", "5"]
-    assert evidence(store, most=0)[1] == []
-    assert len(evidence(store, most=1)[0]) == 1
-
-
 def test_transfers_of_one_second_are_ordered_by_log_index(build: Build) -> None:
     places = [(2, 1), (1, 9), (2, 0), (1, 8)]
     at_once = [transfer("a -> b", at=5, block_number=block, log_index=place) for block, place in places]
@@ -233,49 +256,6 @@ def test_a_transfer_equals_its_stored_row(build: Build) -> None:
         "token_id": str(UINT256),
         "value_raw": "1",
     }
-
-
-def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
-    store = build(
-        *mints("a", "b"), transfer("a -> b", 5, at=9), transfer("a -> b", 0, at=8), transfer("b -> a", 1, at=11)
-    )
-    links, transfers = evidence(store, at=10)
-    assert paths(links) == ["a -> b"]
-    assert [row["value_raw"] for row in transfers] == ["5"]
-
-
-def test_links_outside_clusters_are_no_evidence(build: Build) -> None:
-    store = build(*mints("a", "b", "c"), transfer("a -> b", 5), transfer("m -> c", 5), rules=Rules(magic_links=1))
-    assert [set(members) for members in clusters(draw(store))] == [{"a", "b"}]
-    assert paths(evidence(store)[0]) == ["a -> b"]
-
-
-def test_an_exchange_used_at_different_times_links_no_wallets(build: Build) -> None:
-    store = build(*mints("a", "b"), transfer("x -> a", at=1), transfer("x -> b", at=9_999), labels=[cex("x")])
-    assert evidence(store) == ([], [])
-
-
-def test_evidence_has_the_time_node_that_links_two_wallets(build: Build) -> None:
-    store = build(*mints("a", "b"), transfer("x -> a", 5, at=10), transfer("b -> x", 7, at=20), labels=[cex("x")])
-    links, _ = evidence(store)
-    assert paths(links) == ["x -> a", "b -> x"]
-    assert [(row["from_kind"], row["to_kind"], row["time_node"]) for row in links] == [
-        ("time", "holder", 1),
-        ("holder", "time", 1),
-    ]
-    assert evidence(store, use_time_nodes=False) == ([], [])
-
-
-def test_evidence_of_a_time_node_has_only_the_transfers_in_its_window(build: Build) -> None:
-    store = build(
-        *mints("a", "b"),
-        *(transfer("x -> a", value, at) for value, at in ((1, 9), (2, 3_600), (4, 3_700), (8, 7_200))),
-        transfer("x -> b", 16, at=3_650),
-        labels=[cex("x")],
-    )
-    links, transfers = evidence(store)
-    assert [(row["total_value_raw"], row["total_transfers"]) for row in links] == [("6", 2), ("16", 1)]
-    assert [row["value_raw"] for row in transfers] == ["2", "4", "16"]
 
 
 # ---------------------------------------------------------------------- which clusters

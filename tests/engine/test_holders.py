@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -61,27 +60,10 @@ def test_pages_of_a_lossy_history_are_its_list_of_holders(limit: int, flawed_sto
     assert [{name: row[name] for name in whole[0]} for row in found] == whole
 
 
-def test_equal_holders_are_ordered_by_address_across_pages(build: Build) -> None:
-    store = build(*(transfer(f"mint -> {name}", 5) for name in "gecafbd"))
-    assert [[row["address"] for row in page] for page in pages(store, 3)] == [list("abc"), list("def"), ["g"]]
-
-
-def test_a_page_that_ends_with_the_last_holder_is_the_last_page(build: Build) -> None:
-    store = build(*(transfer(f"mint -> {name}", 5) for name in "abcd"))
-    assert [len(page) for page in pages(store, 2)] == [2, 2]
-
-
 def test_a_position_is_the_last_holder_of_its_page(build: Build) -> None:
     store = build(transfer("mint -> a", UINT256), transfer("mint -> b", 7), transfer("mint -> c", 6))
     _, position = holders_page(store, *COIN, from_unix(END), 2)
     assert position == HolderPosition(7, "b", 2)
-
-
-def test_raw_amounts_are_exact_beyond_decimals(build: Build) -> None:
-    store = build(
-        transfer("mint -> a", UINT256), transfer("mint -> b", UINT256 - 1), tokens=[a_token(COIN, decimals=18)]
-    )
-    assert [row["amount_raw"] for row in joined(store, 1)] == [str(UINT256), str(UINT256 - 1)]
 
 
 def test_a_page_continues_after_a_position_that_is_no_holder(build: Build) -> None:
@@ -135,9 +117,3 @@ def test_pages_have_one_schema(build: Build) -> None:
     first, position = holders_page(store, *COIN, from_unix(END), 1, details=True)
     second, _ = holders_page(store, *COIN, from_unix(END), 1, position)
     assert all(page.schema.equals(HOLDERS_PAGE, check_metadata=True) for page in (first, second))
-
-
-def test_ranks_rise_by_one_over_pages_of_any_size(build: Build) -> None:
-    store = build(*(transfer(f"mint -> {number:02}", number) for number in range(1, 20)))
-    ranks = [row["rank"] for row in joined(store, 7)]
-    assert all(later == earlier + 1 for earlier, later in pairwise(ranks))

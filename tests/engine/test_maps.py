@@ -36,7 +36,6 @@ from tests.engine.world import (
     Row,
     a_token,
     cex,
-    contract,
     dex,
     draw,
     exactly,
@@ -158,26 +157,6 @@ def test_a_transfer_of_the_very_second_is_on_the_map(build: Build) -> None:
 
 
 # ---------------------------------------------------------------------- nodes
-
-
-def test_top_holders_stand_by_rank_with_amount_share_and_details(build: Build) -> None:
-    store = build(transfer("mint -> a", 60, at=5), transfer("mint -> b", 40, at=6), labels=[cex("b")])
-    first, second = draw(store)["map_nodes"]
-    assert (first["address"], first["rank"], exactly(first, "amount"), first["share"]) == ("a", 1, 60, 0.6)
-    assert (first["is_shown_on_map"], first["label"], first["first_activity_date"]) == (True, None, from_unix(5))
-    assert (second["is_shown_on_map"], second["is_cex"], second["label"]) == (False, True, "exchange b")
-
-
-def test_holders_that_are_not_shown_stand_among_the_top_holders(build: Build) -> None:
-    store = build(transfer("mint -> x", 60), transfer("mint -> dead", 40), labels=[contract("x")])
-    shown = {row["address"]: row["is_shown_on_map"] for row in draw(store)["map_nodes"]}
-    assert list(shown.values()) == [False, False]
-
-
-def test_a_map_of_no_shown_holder_has_nodes_and_nothing_more(build: Build) -> None:
-    drawn = draw(build(transfer("mint -> x", 60), transfer("x -> y", 7), labels=[contract("x"), cex("y")]))
-    assert len(drawn["map_nodes"]) == 2
-    assert (drawn["grouped_transfers"], drawn["clusters"], drawn["cluster_members"]) == ([], [], [])
 
 
 def test_a_map_is_labelled_by_its_own_chain(build: Build) -> None:

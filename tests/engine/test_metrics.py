@@ -11,17 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.core.contract.rules import Rules
 from holderlake.engine.maps import metrics
 from holderlake.engine.numeric.aggregates import descending_places
 from holderlake.engine.numeric.bigint import from_ints, width_for
 from holderlake.engine.queries.balance_rows import BalanceSpans
 from holderlake.engine.store.store import Store
 from tests.engine import oracle
-from tests.engine.world import UINT256, Row, cex, contract, dex, draw, figures, settled, transfer
+from tests.engine.world import UINT256, Row, cex, draw, figures, settled, transfer
 
 Build = Callable[..., Store]
-DAY = 86_400
 
 _sizes_of_one = st.one_of(st.integers(1, 50), st.integers(1, UINT256))
 _sizes = st.lists(_sizes_of_one, min_size=1, max_size=40)
@@ -200,47 +198,18 @@ def mints(**sizes: int) -> list[Row]:
     return [transfer(f"mint -> {name}", size) for name, size in sizes.items()]
 
 
-def test_a_map_tells_what_exchanges_and_contracts_hold(build: Build) -> None:
-    store = build(
-        *mints(exchange=30, pool=20, vault=10, dead=5, a=25, b=10),
-        labels=[cex("exchange"), dex("pool"), contract("vault")],
-    )
-    values = figures(draw(store))
-    assert (values["cexs"], values["dexs"]) == (0.3, 0.2)
-    assert values["contracts"] == 0.35, "the pool, the vault and the burnt supply"
+def test_the_score_is_null_where_it_was_not_asked_for_and_the_rest_is_told(build: Build) -> None:
+    store = build(*mints(a=5, b=5))
+    values = figures(draw(store, return_decentralization_score=False))
+    assert (values["service_score"], values["herfindahl_hirschman_index"]) == (None, 0.5)
 
 
-def test_a_map_tells_of_holders_below_its_limit_too(build: Build) -> None:
-    store = build(*mints(a=50, b=30, exchange=15, pool=5), labels=[cex("exchange"), dex("pool")])
-    values = figures(draw(store, limit=2))
-    assert (values["cexs"], values["dexs"], values["contracts"]) == (0.15, 0.05, 0.05)
-
-
-def test_concentration_leaves_out_exchanges_contracts_and_hypernodes(build: Build) -> None:
-    busy = [transfer("robot -> robot") for _ in range(9)]
-    store = build(
-        *mints(exchange=500, vault=300, dead=100, robot=60, a=20, b=20),
-        *busy,
-        labels=[cex("exchange"), contract("vault")],
-        rules=Rules(hypernode_transfers=8),
-    )
-    values = figures(draw(store))
-    assert (values["service_score"], values["gini_index"], values["herfindahl_hirschman_index"]) == (10.03, 0, 0.5)
-    assert values["nakamoto_coefficient"] == 1
-    assert values["top_10_adjusted"] == 0.04
-
-
-def test_concentration_counts_a_cluster_as_one(build: Build) -> None:
-    store = build(*mints(a=40, c=40), transfer("a -> b", 20), *mints(d=20))
-    values = figures(draw(store))
-    assert values["herfindahl_hirschman_index"] == 0.36  # of 40, 40 and 20
-    assert values["nakamoto_coefficient"] == 2
-
-
-def test_top_10_adjusted_is_the_part_of_the_ten_largest_groups(build: Build) -> None:
-    singles = {f"h{number:02}": 10 for number in range(11)}
-    store = build(*mints(**singles, pair=30), transfer("pair -> partner", 15), *mints(x=60), labels=[cex("x")])
-    assert figures(draw(store))["top_10_adjusted"] == (30 + 9 * 10) / 200
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_numbers_are_sorted_in_descending_order_and_equal_ones_stay(width: int) -> None:
+    chance = Random(width)
+    numbers = [chance.choice((1, -1)) * chance.getrandbits(chance.choice((1, 12, 64 * width - 1))) for _ in range(500)]
+    expected = sorted(range(len(numbers)), key=lambda place: -numbers[place])
+    assert descending_places(from_ints(numbers, width)).tolist() == expected
 
 
 def test_bundles_is_the_part_of_the_ten_largest_clusters(build: Build) -> None:
@@ -251,51 +220,3 @@ def test_bundles_is_the_part_of_the_ten_largest_clusters(build: Build) -> None:
     ]
     store = build(*pairs, *mints(alone=80, exchange=10), labels=[cex("exchange")])
     assert figures(draw(store))["bundles"] == 0.5
-
-
-@pytest.mark.parametrize(("age", "fresh"), [(10 * DAY - 1, 0.25), (10 * DAY, 0), (0, 0.25)])
-def test_fresh_wallets_are_under_ten_days_old(build: Build, age: int, fresh: float) -> None:
-    now = 100 * DAY
-    store = build(transfer("mint -> old", 75, at=1), transfer("mint -> young", 25, at=now - age))
-    assert figures(draw(store, now))["fresh_wallets"] == fresh
-
-
-def test_a_wallet_is_as_old_as_its_first_transfer_anywhere(build: Build) -> None:
-    now = 100 * DAY
-    store = build(transfer("mint -> a", 75, at=now), transfer("mint -> a", 1, at=1, token=("bsc", "other")))
-    assert figures(draw(store, now))["fresh_wallets"] == 0
-
-
-def test_a_poisoning_transfer_does_not_make_a_wallet_old(build: Build) -> None:
-    now = 100 * DAY
-    store = build(transfer("mint -> a", 75, at=now), transfer("poison -> a", 0, at=1))
-    assert figures(draw(store, now))["fresh_wallets"] == 1
-
-
-def test_a_new_exchange_is_no_fresh_wallet(build: Build) -> None:
-    store = build(*mints(exchange=75, a=25), labels=[cex("exchange")])
-    assert figures(draw(store, 2))["fresh_wallets"] == 0.25
-
-
-def test_the_score_is_null_where_it_was_not_asked_for_and_the_rest_is_told(build: Build) -> None:
-    store = build(*mints(a=5, b=5))
-    values = figures(draw(store, return_decentralization_score=False))
-    assert (values["service_score"], values["herfindahl_hirschman_index"]) == (None, 0.5)
-
-
-def test_a_token_that_only_exchanges_hold_has_zero_metrics(build: Build) -> None:
-    values = figures(draw(build(*mints(exchange=75), labels=[cex("exchange")])))
-    assert (values["cexs"], values["service_score"], values["gini_index"]) == (1, None, 0)
-    assert (values["herfindahl_hirschman_index"], values["nakamoto_coefficient"], values["top_10_adjusted"]) == (
-        0,
-        0,
-        0,
-    )
-
-
-@pytest.mark.parametrize("width", [1, 2, 5])
-def test_numbers_are_sorted_in_descending_order_and_equal_ones_stay(width: int) -> None:
-    chance = Random(width)
-    numbers = [chance.choice((1, -1)) * chance.getrandbits(chance.choice((1, 12, 64 * width - 1))) for _ in range(500)]
-    expected = sorted(range(len(numbers)), key=lambda place: -numbers[place])
-    assert descending_places(from_ints(numbers, width)).tolist() == expected

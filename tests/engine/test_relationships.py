@@ -83,21 +83,6 @@ def test_the_decimals_of_each_token_apply_to_its_own_transfers(build: Build) -> 
     assert values == {"coin": 1, "indexed": 10_000}
 
 
-def test_transfers_to_oneself_and_of_nothing_make_no_relationship(build: Build) -> None:
-    assert related(build(transfer("a -> a"), transfer("a -> b", 0)), "a", "b") == []
-
-
-def test_transfers_with_anyone_else_are_left_out(build: Build) -> None:
-    store = build(transfer("a -> b"), transfer("a -> c"), transfer("c -> b"))
-    assert described(related(store, "a", "b")) == ["a -> b: coin"]
-
-
-@pytest.mark.parametrize(("at", "transfers"), [(3, 1), (8, 1), (9, 2)])
-def test_relationships_are_those_of_their_second(build: Build, at: int, transfers: int) -> None:
-    (row,) = related(build(transfer("a -> b", at=3), transfer("a -> b", at=9)), "a", "b", at=at)
-    assert row["total_transfers"] == transfers
-
-
 def test_an_address_named_twice_counts_once(build: Build) -> None:
     (row,) = related(build(transfer("a -> b", 5)), "a", "b", "a", "b")
     assert (exactly(row, "total_value"), row["total_transfers"]) == (5, 1)
@@ -127,22 +112,6 @@ def test_links_equal_plain_grouping(history: list[Row], at: int) -> None:
 
 def two_holders(*more: Row) -> list[Row]:
     return [transfer("mint -> a", 9), transfer("mint -> b", 8), *more]
-
-
-def test_the_maps_own_token_counts_though_it_is_not_indexed(build: Build) -> None:
-    assert links(draw(build(*two_holders(transfer("a -> b"))))) == ["a -> b"]
-
-
-def test_an_indexed_token_counts_on_every_map_with_its_own_key(build: Build) -> None:
-    store = build(*two_holders(transfer("a -> b", 3, token=INDEXED)), tokens=[a_token(INDEXED, is_indexed=True)])
-    (row,) = draw(store)["grouped_transfers"]
-    assert (row["chain"], row["token_address"]) == COIN
-    assert (row["transfer_chain"], row["transfer_token"]) == INDEXED
-
-
-def test_a_token_that_is_not_indexed_does_not_count_on_other_maps(build: Build) -> None:
-    drawn = draw(build(*two_holders(transfer("a -> b", token=PLAIN))))
-    assert (links(drawn), drawn["clusters"]) == ([], [])
 
 
 def test_the_same_address_on_another_chain_is_another_token(build: Build) -> None:
@@ -186,13 +155,6 @@ def test_a_relationship_between_two_supernodes_is_dropped(build: Build) -> None:
 def test_a_relationship_between_a_supernode_and_another_address_is_kept(build: Build) -> None:
     store = build(transfer("x -> a"), transfer("a -> x"), *busy("x"), rules=BUSY)
     assert described(related(store, "x", "a")) == ["a -> x: coin", "x -> a: coin"]
-
-
-def test_a_map_too_drops_what_is_between_two_supernodes(build: Build) -> None:
-    strangers = [*busy("x"), *busy("y"), transfer("mint -> a", 9)]
-    store = build(*strangers, transfer("x -> y"), transfer("x -> a"), rules=BUSY)
-    drawn = draw(store, limit=3)
-    assert links(drawn) == ["x -> a"]
 
 
 def test_who_became_a_supernode_by_an_import_is_one_on_the_next_map_of_the_same_second(build: Build) -> None:

@@ -28,7 +28,6 @@ from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.maps.maps import map_as_of
-from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
@@ -49,7 +48,6 @@ from tests.engine.world import (
     transfer,
     world,
 )
-from tests.helpers import flawed_histories
 from tests.helpers.amounts import exact_amount
 from tests.helpers.processes import PIPE, start
 
@@ -116,22 +114,6 @@ def pages(store: Store, token: tuple[str, str], at: int, size: int) -> list[tupl
         found += zip(page["address"].to_pylist(), map(int, page["amount_raw"].to_pylist()), strict=True)
         if after is None:
             return found
-
-
-@pytest.mark.later(long=1)
-@pytest.mark.parametrize("name", flawed_histories.NAMES)
-def test_a_flawed_history_in_pieces_equals_brute_force(name: str) -> None:
-    chance = Random(name)
-    rows, token = flawed_histories.history(name), flawed_histories.token_of(name)
-    oracle = Oracle(rows, [a_token(token)])
-    seconds = sorted(row["block_time"] for row in rows)
-    with world(tokens=oracle.tokens) as store:
-        rest = chance.sample(rows, len(rows))
-        for number in (len(rows) // 2, len(rows) // 50, len(rows) // 3, len(rows)):
-            store.add_transfers(table(rest[:number]), "piece")
-            rest = rest[number:]
-        for at in chance.sample(seconds, max(2, ANSWERS // 20)):
-            assert balances_as_of(store, *token, from_unix(at)).holders == oracle.holders(token, at)
 
 
 @settled(12)

@@ -9,17 +9,17 @@ from itertools import permutations
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from holderlake.core.contract.rules import Rules
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.errors import UnusableStore
+from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.listing import View
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
-from tests.engine.world import COIN, END, Row, a_token, held, histories, holders, settled, table, transfer, world
+from tests.engine.world import COIN, END, Row, a_token, held, holders, table, transfer, world
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")
@@ -108,17 +108,6 @@ def test_an_exact_time_replaces_an_estimate_in_any_order_of_import(build: Build)
     for rows in permutations([guessed, known, later]):
         with world(*rows) as store:
             assert contents(store) == [known]
-
-
-@pytest.mark.long
-@settled(10)
-@given(histories(), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_the_order_of_imports_does_not_matter(history: list[Row], chance: st.random, parts: int) -> None:
-    shuffled = chance.sample(history, len(history))
-    with world(*history) as at_once, world() as bit_by_bit:
-        for part in range(parts):
-            bit_by_bit.add_transfers(table(shuffled[part::parts]), "part")
-        assert contents(bit_by_bit) == contents(at_once)
 
 
 def test_rows_are_stored_in_order_of_block_and_log_index(build: Build) -> None:
@@ -311,6 +300,18 @@ def test_a_reopened_store_has_its_transfers_and_labels(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert holders(store) == [("a", 5)]
         assert store.labels(["a"])["a"].name == "Ann"
+
+
+def test_a_run_with_a_value_for_every_address_is_read(build: Build) -> None:
+    (run,) = build(transfer("x -> y", 0), transfer("mint -> a"), transfer("a -> b")).view().runs
+    counts, begun = (
+        np.full(run.addresses[-1] + 1, empty, kind) for empty, kind in ((0, "int64"), (2**32 - 1, "uint32"))
+    )
+    counts[run.addresses], begun[run.addresses] = run.entry_counts, run.begun
+    dense = {"addresses": run.addresses[:0], "starts": np.append(0, np.cumsum(counts)), "begun": begun}
+    read = Run.of({name: getattr(run, name) for name in ("others", "kinds", "times", "firsts", "sums")} | dense)
+    assert len(counts) > len(run.addresses)
+    assert all(np.array_equal(getattr(read, name), getattr(run, name)) for name in dense)
 
 
 def test_rules_are_kept_until_others_are_chosen(tmp_path: Path) -> None:

@@ -191,21 +191,3 @@ def histories(draw: st.DrawFn) -> list[Row]:
     senders, receivers = st.sampled_from(("mint", *NAMES)), st.sampled_from(("burn", *NAMES))
     moves = draw(st.lists(st.tuples(senders, receivers, _values, _seconds), min_size=1, max_size=30))
     return [transfer(f"{sender} -> {receiver}", value, at) for sender, receiver, value, at in moves]
-
-
-@st.composite
-def lossless_histories(draw: st.DrawFn) -> list[Row]:
-    """A history, in order of time, in which every sender has the balance."""
-    senders, receivers = st.sampled_from(("mint", *NAMES)), st.sampled_from(("burn", *NAMES))
-    moves = draw(st.lists(st.tuples(senders, receivers, _values, st.integers(0, 1000)), min_size=1, max_size=30))
-    purse = dict.fromkeys(NAMES, 0)
-    rows = [transfer("mint -> a", purse["a"] + 1)]
-    purse["a"] += 1
-    for second, (sender, receiver, minted, permille) in enumerate(moves, start=2):
-        value = minted if sender == "mint" else purse[sender] * permille // 1000
-        if sender != "mint":
-            purse[sender] -= value
-        if receiver != "burn":
-            purse[receiver] += value
-        rows.append(transfer(f"{sender} -> {receiver}", value, second))
-    return rows

@@ -27,11 +27,8 @@ def s3_bucket(server: str, name: str) -> None:
 
 
 @contextmanager
-def s3_server(conditional_puts: bool = True, received: list[tuple[str, str]] | None = None) -> Iterator[str]:
-    """Yield the address of a server; without ``conditional_puts`` it ignores conditions, as several S3 servers do.
-
-    The method and path of each request are added to ``received``.
-    """
+def s3_server(conditional_puts: bool = True) -> Iterator[str]:
+    """Yield the address of a server; without ``conditional_puts`` it ignores conditions, as several S3 servers do."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -41,8 +38,6 @@ def s3_server(conditional_puts: bool = True, received: list[tuple[str, str]] | N
     def one_at_a_time(environ: Any, respond: Any) -> Any:
         if not conditional_puts:
             environ = {name: text for name, text in environ.items() if not name.startswith("HTTP_IF_")}
-        if received is not None:
-            received.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         with lock:  # moto checks a put's condition before it puts: another thread could put in between
             return app(environ, respond)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -12,9 +11,7 @@ import pytest
 
 from holderlake.core.contract import exact_json, requests
 from holderlake.core.contract.times import utc_now
-from holderlake.engine.queries.holders import holders_as_of
 from holderlake.service.settings import ServiceSettings
-from tests.helpers.amounts import exact_amount
 
 DAY = 86_400
 
@@ -28,77 +25,6 @@ def _get(caller: Any, request: requests.Request) -> Any:
     return exact_json.decode(answer.content, request.answer)
 
 
-@pytest.mark.long
-def test_every_endpoint_matches_the_contracts_models(custom, world):
-    options = requests.MapOptions(return_nodes=True, return_relationships=True, limit=500)
-    one = {"chain": "eth", "token_address": world.token}
-    for request in (
-        requests.ChainsRequest(),
-        requests.MapRequest(**one, options=options),
-        requests.MetricsRequest(**one),
-        requests.HoldersRequest(**one, options=requests.HoldersOptions(return_metadata=True, limit=250)),
-        requests.TokenMetadataRequest(**one, return_token_stats=True),
-        requests.TokensMetadataRequest(tokens=({"chain": "eth", "address": world.token},), return_token_stats=True),
-        requests.SearchRequest(text="alp"),
-        requests.SubgraphRequest(addresses=world.wallets),
-        requests.AddressMetadataRequest(address=world.cex),
-        requests.AddressesMetadataRequest(addresses=world.wallets),
-    ):
-        assert _get(custom, request), request
-
-
-def test_magic_nodes_are_in_nodes_and_clusters(caller, world):
-    options = requests.MapOptions(return_nodes=True)
-    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
-    assert [node.address for node in answer.nodes.magic_nodes] == [world.magic]
-    assert [cluster.magic_nodes for cluster in answer.clusters] == [[], [world.magic], []]
-    assert [cluster.holders for cluster in answer.clusters[:2]] == [list(world.wallets[0:2]), list(world.wallets[2:4])]
-
-
-def test_time_nodes_create_clusters(caller, world):
-    with_time_nodes, without = (
-        _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
-        for options in (requests.MapOptions(), requests.MapOptions(use_time_nodes=False))
-    )
-    by_time_node = list(world.wallets[4:6])
-    assert [cluster.holders for cluster in with_time_nodes.clusters] == [
-        *(cluster.holders for cluster in without.clusters),
-        by_time_node,
-    ]
-    assert with_time_nodes.metrics.scores.service_score < without.metrics.scores.service_score
-    metrics = _get(caller, requests.MetricsRequest(chain="eth", token_address=world.token))
-    assert metrics == with_time_nodes.metrics
-
-
-def test_time_node_relationships_are_not_repeated_in_the_map(caller, world):
-    options = requests.MapOptions(return_nodes=True, return_relationships=True)
-    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
-    (node,) = answer.nodes.time_nodes
-    assert node.address == world.cex
-    assert {(item.from_address, item.to_address) for item in node.relationships} == {
-        (world.cex, world.wallets[5]),
-        (world.wallets[4], world.cex),
-    }
-    assert world.cex not in {end for item in answer.relationships for end in (item.from_address, item.to_address)}
-
-
-def test_exchange_is_a_top_holder_but_not_shown(caller, world):
-    options = requests.MapOptions(return_nodes=True)
-    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
-    (exchange,) = [node for node in answer.nodes.top_holders if node.address == world.cex]
-    assert not exchange.is_shown_on_map
-    assert exchange.address_details.label == "Some Exchange"
-
-
-def test_holders_equal_the_engines(caller, world):
-    answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token))
-    rows = holders_as_of(world.store, "eth", world.token, utc_now().replace(microsecond=0), 80, False).to_pylist()
-    assert [
-        (item.address, item.holder_data.amount, item.holder_data.rank, item.holder_data.share) for item in answer
-    ] == [(row["address"], exact_amount(row, "amount"), row["rank"], row["share"]) for row in rows]
-    assert answer[0].holder_data.amount == Decimal("699.999999999999999999")
-
-
 def test_amount_of_fifty_digits_is_exact(caller, world):
     answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.wide))
     assert str(answer[0].holder_data.amount) == "12345678901234567890123456789012.34567890123456789"
@@ -107,19 +33,6 @@ def test_amount_of_fifty_digits_is_exact(caller, world):
 def test_whole_amounts_have_a_decimal_point(caller, world):
     raw = caller.http.get(f"/v0/tokens/holders/eth/{world.young}").text
     assert '"amount":9.0,' in raw
-
-
-def test_timestamp_answers_as_of_that_second(caller, world):
-    past = requests.HoldersOptions(timestamp=world.begin + DAY - 1)
-    answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token, options=past))
-    assert [(item.address, item.holder_data.amount) for item in answer] == [(world.wallets[0], 1000)]
-
-
-def test_past_map_shows_earlier_transfers_only(caller, world):
-    past = requests.MapOptions(timestamp=world.begin + DAY, return_relationships=True)
-    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=past))
-    assert [cluster.holders for cluster in answer.clusters] == [list(world.wallets[0:2])]
-    assert len(answer.relationships) == 1
 
 
 @pytest.mark.parametrize("timestamp", [4_102_444_800, 10**15])

@@ -408,10 +408,3 @@ def test_hanging_check_fails_and_is_not_restarted() -> None:
     asyncio.run(ask())
     release.set()
     assert len(looks) == 1
-
-
-def test_description_has_health_and_readiness(watched: Watched) -> None:
-    paths = watched.http.get("/openapi.json").json()["paths"]
-    assert paths["/health"]["get"]["tags"] == paths["/ready"]["get"]["tags"] == ["service"]
-    assert "503" in paths["/ready"]["get"]["responses"]
-    assert "/metrics" not in paths

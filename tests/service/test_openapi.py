@@ -164,13 +164,20 @@ def test_every_error_of_the_contract_has_an_example(page, description):
             assert f'"code": "{code}"' in declared or code == "removed", code
 
 
-def test_operations_declare_the_common_errors(description):
-    for path, operations in description["paths"].items():
-        for method, operation in operations.items():
-            if operation.get("security"):
-                assert {"200", "401", "408", "413", "415", "422", "429", "500", "503"} <= set(operation["responses"]), (
-                    f"{method} {path}"
-                )
+def test_operations_with_a_key_declare_it_and_the_common_errors(description):
+    keyed = [one for path in description["paths"].values() for one in path.values() if one.get("security")]
+    assert len(keyed) >= len(ENDPOINTS)
+    for operation in keyed:
+        assert operation["security"] == [{"APIKeyHeader": []}]
+        assert {"200", "401", "408", "413", "415", "422", "429", "500", "503"} <= set(operation["responses"]), operation
+    assert description["components"]["securitySchemes"]["APIKeyHeader"]["name"] == "X-ApiKey"
+
+
+def test_description_has_health_and_readiness(description):
+    paths = description["paths"]
+    assert paths["/health"]["get"]["tags"] == paths["/ready"]["get"]["tags"] == ["service"]
+    assert "503" in paths["/ready"]["get"]["responses"]
+    assert "/metrics" not in paths
 
 
 def test_operation_names_are_unique(description):

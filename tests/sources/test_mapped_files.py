@@ -63,26 +63,6 @@ def test_addresses_that_differ_only_in_case_are_two_holders(csv_file: Write, sto
     assert store.add_transfers(rows, "file").added == 0
 
 
-@pytest.mark.parametrize(
-    ("chain", "spellings"),
-    [
-        ("tron", ("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t", "41a614f803b6fd780986a42c78ec9c7f77e6ded13c")),
-        (
-            "ton",
-            (
-                "EQCxE6mUtQJKFnGfaROTKOt1lZbDiiX1kCixRv7Nw2Id_sDs",
-                "0:B113A994B5024A16719F69139328EB759596C38A25F59028B146FECDC3621DFE",
-            ),
-        ),
-    ],
-)
-def test_spellings_of_one_address_are_one_holder(chain: str, spellings: tuple[str, ...], csv_file: Write) -> None:
-    path = csv_file(*({**ODD_ROW, "src": address, "dst": address} for address in spellings))
-    rows = read_transfers(path, None, chain, parse_map(ODD_MAP, (f"token_address={spellings[-1]}",)))
-    for column in ("from_address", "to_address", "token_address"):
-        assert set(rows[column].to_pylist()) == {spellings[0]}
-
-
 def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
     (tmp_path / "map.toml").write_text(
         '[columns]\nfrom_address = "src"\nto_address = "nowhere"\nvalue = "raw"\nblock_number = "slot"\n'

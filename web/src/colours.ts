@@ -5,6 +5,8 @@ import type { Bubble } from "./map/scene";
 
 /** Colours of changes, with a contrast of 3:1 to light and dark ground; none is the colour of a cluster. */
 export const CHANGES = { entered: "#7a4cc4", grew: "#a080db", shrank: "#c27326", same: "", left: "#9c4f10" } as const;
+/** The changes that a map shows, with their signs. */
+export const CHANGE_SIGNS = { entered: "+", grew: "▲", shrank: "▼" } as const;
 
 const LIGHT = {
   ground: "#fbfbf9",
@@ -67,10 +69,8 @@ function stored(): string | null {
 /** The palette index of each address in the previous map. */
 const previous = new Map<string, number>();
 
-/** Bubbles of different clusters that are nearer to each other, in units of the map, are neighbours. */
-const NEAR = 40;
-
-/** Returns the colour of each cluster: the one that most of its members had, else the one whose clusters are farthest. */
+/** Returns the colour of each cluster: the one that most of its members had, unless a near cluster has it, else the one whose clusters are
+ * farthest. So up to eight clusters, and each cluster and its nearest seven that have a colour, differ. */
 export function clusterColours(bubbles: Bubble[]): Map<number, string> {
   const members = new Map<number, Bubble[]>();
   for (const bubble of bubbles) {
@@ -81,9 +81,8 @@ export function clusterColours(bubbles: Bubble[]): Map<number, string> {
     else members.set(number, [bubble]);
   }
   const chosen = new Map<number, number>();
-  /** The distance to the nearest cluster that has a colour; infinite for a free colour. */
-  const room = (of: Bubble[], colour: number) =>
-    Math.min(...[...chosen].filter(([, one]) => one === colour).map(([other]) => gap(of, members.get(other) ?? [])));
+  /** The colours of the clusters that have one, the nearest cluster first. */
+  const around = (of: Bubble[]) => [...chosen].map(([other, colour]) => ({ colour, apart: gap(of, members.get(other) ?? []) })).sort((one, two) => one.apart - two.apart).map(({ colour }) => colour);
   const ordered = [...members].sort(([one], [two]) => one - two);
   for (const [cluster, all] of ordered) {
     const votes = new Map<number, number>();
@@ -91,12 +90,14 @@ export function clusterColours(bubbles: Bubble[]): Map<number, string> {
       const before = previous.get(node.address);
       if (before !== undefined) votes.set(before, (votes.get(before) ?? 0) + 1);
     }
-    const [most] = [...votes].filter(([colour]) => room(all, colour) > NEAR).sort((one, two) => two[1] - one[1]);
+    const near = around(all).slice(0, PALETTE.length - 1);
+    const [most] = [...votes].filter(([colour]) => !near.includes(colour)).sort((one, two) => two[1] - one[1]);
     if (most) chosen.set(cluster, most[0]);
   }
   for (const [cluster, all] of ordered) {
     if (chosen.has(cluster)) continue;
-    const rooms = PALETTE.map((_, colour) => room(all, colour));
+    const used = around(all);
+    const rooms = PALETTE.map((_, colour) => (used.includes(colour) ? used.indexOf(colour) : Infinity));
     chosen.set(cluster, rooms.indexOf(Math.max(...rooms)));
   }
   for (const [cluster, all] of ordered) for (const { node } of all) previous.set(node.address, chosen.get(cluster) ?? 0);
@@ -122,8 +123,8 @@ export function mixed(colour: string, other: string, part: number): string {
   return `#${channels(colour).map((one, at) => Math.round(one + ((more[at] as number) - one) * part).toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Returns black or white, the one that is easier to read on a colour. */
+/** Returns black or white, the one with more contrast to a colour. */
 export function textOn(colour: string): string {
-  const [red = 0, green = 0, blue = 0] = channels(colour);
-  return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111417" : "#ffffff";
+  const [red = 0, green = 0, blue = 0] = channels(colour).map((one) => (one / 255) ** 2.2);
+  return red * 0.2126 + green * 0.7152 + blue * 0.0722 > 0.18 ? "#10141a" : "#ffffff";
 }

@@ -52,6 +52,6 @@ export const HEADLINE = ["service_score", "top_10_adjusted", "bundles", "cexs", 
 /** Colours of clusters, from pictures/drawing/colours.py. A cluster's number is always shown too. */
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#8c564b"] as const;
 /** What the marks of a map mean, from pictures/drawing/legend.py. */
-export const LEGEND = {"alone": "Holder outside clusters", "magic": "Wallet that links holders", "time": "Exchange or pool used together", "line": "Transfers, as the arrow points"} as const;
+export const LEGEND = {"alone": "Holder outside clusters", "magic": "Wallet that links holders", "time": "Shared exchange or pool", "line": "Transfers, as the arrow points"} as const;
 /** Addresses without an owner, to which burnt tokens go. */
 export const BURN_ADDRESSES: readonly string[] = ["0x0000000000000000000000000000000000000000", "0x000000000000000000000000000000000000dead", "0xdead000000000000000042069420694206942069", "1nc1nerator11111111111111111111111111111111"];

@@ -31,6 +31,8 @@ type Group = { hub: Node; links: Link[]; holders: Set<string>; own: number };
 const NAMED = 2;
 /** A member that moved a smaller part of its amount is weakly joined. */
 const WEAK = 0.01;
+/** A smaller part is not worth its figure. */
+const LEAST = 0.0001;
 
 /** Returns the evidence for a cluster. Transfers that began after the map's instant are not evidence. */
 export function evidenceOf(whole: TokenMap, { cluster_id: number }: Pick<Cluster, "cluster_id">, units: Units): Evidence {
@@ -143,6 +145,6 @@ function largest(map: TokenMap, members: Node[], first: Group, links: Link[], un
   const kind = kindOf(first.hub);
   const part = sum(joins) / Number(most.amount);
   const isLittle = join && joins.every(units.isOwn) && part < WEAK;
-  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved only ${share(part)} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
+  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved ${part < LEAST ? "almost nothing" : `only ${share(part)}`} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
   return [said, weak, isLittle ? most : null];
 }

@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
-import { CHANGES, setTheme, theme, THEMES } from "./colours";
+import { CHANGE_SIGNS, CHANGES, setTheme, theme, THEMES } from "./colours";
 import { FIGURES, HEADLINE, LEGEND, PALETTE, type FigureName } from "./columns";
 import { isSaved, type Node } from "./data";
 import { brief, count, counted, cut, date, figure, isExcluded, listOfKinds, partOf, seconds, share } from "./format";
@@ -180,7 +180,7 @@ function Note({ says, children }: { says: string; children: preact.ComponentChil
 
 /** Sample bubbles of round shares in the scale of the map. */
 function Sizes() {
-  const listed = samples(zoom.value);
+  const listed = samples(zoom.value).slice(0, 2);
   if (!listed.length || !scene.value?.bubbles.length) return null;
   return (
     <li class="sizes" title="The area of a bubble is its share of the supply">
@@ -197,22 +197,14 @@ function Sizes() {
 
 function Legend() {
   if (trouble.value) return null; // there is nothing to explain
-  if (changeOf.value) {
-    return (
-      <ul class="legend map-legend" aria-label="What the colours mean">
-        <li><Dot colour={CHANGES.entered} />entered +</li>
-        <li><Dot colour={CHANGES.grew} />grew ▲</li>
-        <li><Dot colour={CHANGES.shrank} />shrank ▼</li>
-        <li title="A share that changed by less than 1% of it; a stronger colour is a larger change"><Dot colour="var(--lone)" />as before</li>
-      </ul>
-    );
-  }
   const has = (what: (node: Node) => boolean) => (shown.value?.nodes ?? []).some(what);
   const others = (shown.value?.nodes ?? []).filter((node) => isExcluded(node) && !node.is_cex);
   return (
-    <ul class="legend map-legend" aria-label="What the map shows">
-      {has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
-      {has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
+    <ul class="legend map-legend" aria-label={changeOf.value ? "What the colours mean" : "What the map shows"}>
+      {changeOf.value && (["entered", "grew", "shrank"] as const).map((kind) => <li key={kind}><Dot colour={CHANGES[kind]} />{kind} {CHANGE_SIGNS[kind]}</li>)}
+      {changeOf.value && <li title="A share that changed by less than 1% of it; a stronger colour is a larger change"><Dot colour="var(--lone)" />as before</li>}
+      {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
+      {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
       <Sizes />
       {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>}
       {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Where holders moved tokens in the same minutes (time nodes)">{LEGEND.time.toLowerCase()}</span></Toggle>}

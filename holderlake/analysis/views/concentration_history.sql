@@ -1,6 +1,7 @@
 -- The concentration of each token at each of its maps, and the change of its score since the previous map of its series
 -- (map_series): figures of maps with other options are not comparable. basis is that of holder_lists, for top_10_share and
--- the map's figures. concentration_by_period has the figures of all holders of a token of your store.
+-- the map's figures. The shares of exchanges and pools are null, not 0, if no address of the map has a label.
+-- concentration_by_period has the figures of all holders of a token of your store.
 -- Example: SELECT timestamp, service_score, top_10_share FROM concentration_history ORDER BY token_address, timestamp;
 CREATE OR REPLACE VIEW concentration_history AS
 SELECT
@@ -23,8 +24,8 @@ SELECT
     maps.bundles,
     coalesce(grouped.clusters, 0) AS clusters,
     grouped.largest_cluster_share,
-    maps.cexs,
-    maps.dexs,
+    CASE WHEN maps.cexs > 0 OR named.has_names THEN maps.cexs END AS cexs,
+    CASE WHEN maps.dexs > 0 OR named.has_names THEN maps.dexs END AS dexs,
     maps.contracts,
     maps.fresh_wallets
 FROM maps
@@ -44,4 +45,12 @@ LEFT JOIN (
     ON grouped.chain = maps.chain
     AND grouped.token_address = maps.token_address
     AND grouped.timestamp = maps.timestamp
+LEFT JOIN (
+    SELECT chain, token_address, timestamp, bool_or(label IS NOT NULL OR is_cex OR is_dex) AS has_names
+    FROM map_nodes
+    GROUP BY chain, token_address, timestamp
+) AS named
+    ON named.chain = maps.chain
+    AND named.token_address = maps.token_address
+    AND named.timestamp = maps.timestamp
 WINDOW history AS (PARTITION BY maps.chain, maps.token_address, series.series ORDER BY maps.timestamp);

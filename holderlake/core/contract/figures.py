@@ -97,14 +97,15 @@ FIGURES: Final[Mapping[str, Figure]] = MappingProxyType(
             "Exchanges",
             "share",
             "Share of supply held by centralised exchanges",
-            "addresses that a label names as a centralised exchange; pools are a figure of their own",
+            "addresses that a label names as a centralised exchange; pools are a figure of their own; unknown if no "
+            "address of the map has a label",
         ),
         "dexs": Figure(
             "Pools",
             "Pools",
             "share",
             "Share of supply held by pools of decentralised exchanges",
-            "addresses that a label names as a decentralised exchange",
+            "addresses that a label names as a decentralised exchange; unknown if no address of the map has a label",
         ),
         "contracts": Figure(
             "Contracts",

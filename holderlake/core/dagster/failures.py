@@ -15,6 +15,7 @@ from dagster import (
 )
 
 from holderlake.core.contract.times import InstantAhead
+from holderlake.core.dagster.tags import ENDPOINT_TAG, ERROR_TAG
 from holderlake.core.extras import advice
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.errors import BudgetExceeded, Cancelled, ProviderError
@@ -26,19 +27,12 @@ _EXPLAINED: Final = (ProviderError, SettingsError, LakeError, DatabaseError, War
 """Errors whose text says enough without a traceback."""
 MAYBE_CHARGED: Final = "maybe_charged"
 """Error of a run whose last call got no answer, and may have been charged."""
-ERROR_TAG: Final = "holderlake/error"
-"""Run tag with the code of the run's last error, such as ``credits_exhausted`` or ``unreachable``."""
 INCOMPLETE: Final = "incomplete"
 """Error code of a run whose steps succeeded, and whose partitions lack a part of the requested data."""
 RUN_CEILING: Final = "run_ceiling"
 """Error code of a run that reached its own ceiling of credits, ``budget.per_run`` or ``--max-credits``."""
 NOT_DELIVERED: Final = "not_delivered"
 """Error code of a run of the job ``alerts`` that could not send all alerts."""
-ENDPOINT_TAG: Final = "holderlake/endpoint"
-"""Run tag with the endpoint that the provider refuses to the API key, such as ``map``."""
-REPETITION_TAG: Final = "holderlake/repetition"
-"""Run tag of a run that the sensor ``healing`` launched; its value is the planned cost in hundredths of a credit."""
-PARTITION_TAG: Final = "dagster/partition"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from holderlake.core.contract.prices import credits_text
 from holderlake.core.contract.tables import TABLES
 from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.dagster.runs import lacks_tokens
-from holderlake.core.dagster.versions import chosen_version, code_version, provenance
+from holderlake.core.dagster.versions import chosen_version, code_version, is_logged, provenance
 from holderlake.core.extras import is_installed
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.lake.lake import Lake
@@ -26,9 +26,6 @@ from holderlake.core.workspace import Workspace
 
 TABLE_PLOTS: Final[Kind[Callable[[str, Lake, str, datetime], Mapping[str, Any]]]] = Kind("table_plots")
 """Plots of a table's rows in the lake, of a chain as of an instant, as metadata."""
-UNLOGGED: Final = {"__source_asset_observation__": True}
-"""Metadata of a result for which Dagster logs no materialisation. Without it, Dagster (1.13) logs each partition of a
-range as materialised; so a step logs those that are complete."""
 
 
 def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:
@@ -94,6 +91,9 @@ def log_materialisations(  # noqa: PLR0913 - what each event says
 ) -> None:
     """Log partitions of a stream's table as materialised, with the request options and tokens of their rows.
 
+    A partition without anything new is left out if its newest event says the same: an event takes 4 kB, and far more
+    with a plot.
+
     ``days`` has the ingest's results by chain and day (YYYY-MM-DD), none for a day without instants. ``tokens`` are
     those of the run (empty for all), and ``inputs`` the tags of ``versions.input_tags``. ``plotted`` are the chains and
     days that get a plot.
@@ -101,11 +101,10 @@ def log_materialisations(  # noqa: PLR0913 - what each event says
     for day, results in days.items():
         version = code_version(results[-1].options) if results else chosen_version(stream, workspace.settings)
         tags = provenance(version, inputs, has_all_tokens=not lacks_tokens(tokens, results))
-        metadata = table_metadata(table, results, workspace, day in plotted) if results else empty_metadata(*day)
-        key = partition_key(day[0], datetime.fromisoformat(day[1]))
-        context.log_event(
-            AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata, tags=tags)
-        )
+        asset, key = asset_key(table, key_prefix), partition_key(day[0], datetime.fromisoformat(day[1]))
+        if any(result.is_new for result in results) or not is_logged(context.instance, asset, key, tags):
+            metadata = table_metadata(table, results, workspace, day in plotted) if results else empty_metadata(*day)
+            context.log_event(AssetMaterialization(asset, partition=key, metadata=metadata, tags=tags))
 
 
 def empty_metadata(chain: str, day: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Final
 
 from dagster import (
     AssetExecutionContext,
@@ -21,6 +21,8 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
+from holderlake.core.dagster.tags import RANGE_TAGS
+from holderlake.core.dagster.workarounds import forget_first_partition
 from holderlake.core.settings import Settings
 from holderlake.core.storage.layout import manifest_folder, value_of
 
@@ -28,9 +30,6 @@ FIRST_DAY: Final = date(2015, 7, 30)
 """The day of Ethereum's first block: no supported chain is older."""
 CHAIN: Final = "chain"
 DAY: Final = "date"
-RANGE_TAGS: Final = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-"""Run tags with the first and the last key of a run's range of partitions."""
-_DIMENSION_TAGS: Final = (f"dagster/partition/{CHAIN}", f"dagster/partition/{DAY}")
 
 
 def chain_by_day(chains: Sequence[str] | None = None, start: date = FIRST_DAY) -> MultiPartitionsDefinition:
@@ -68,18 +67,11 @@ def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:
 
 
 def keys_of_run(context: AssetExecutionContext | OpExecutionContext) -> list[str]:
-    """Return the partition keys of a run. Raises ``Failure`` if they do not match the run's range tags.
-
-    A backfill of a job page gives each run of a range the dimension tags of the backfill's first partition (Dagster
-    1.13), and Dagster then takes the run for one of that partition. So this removes these tags from the run in this
-    process, by which Dagster also logs the right partitions as materialised.
-    """
-    tags: Any = context.run.tags  # Dagster reads this dictionary again for each event
-    start, end = (tags.get(tag) for tag in RANGE_TAGS)
+    """Return the partition keys of a run. Raises ``Failure`` if they do not match the run's range tags."""
+    start, end = (context.run.tags.get(tag) for tag in RANGE_TAGS)
     if start is None or end is None:
         return list(context.partition_keys)
-    for tag in _DIMENSION_TAGS:
-        tags.pop(tag, None)
+    forget_first_partition(context.run)
     keys = list(context.partition_keys)
     if days_of([keys[0], keys[-1]]) != days_of([start, end]):
         raise Failure(

@@ -17,11 +17,9 @@ from typing import Final
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from holderlake.core.contract.times import from_unix, utc_now
-from holderlake.core.dagster.failures import ERROR_TAG
+from holderlake.core.dagster.tags import ERROR_TAG, PROCESS_TAG
 from holderlake.core.storage.locks import is_held, locked
 
-PROCESS_TAG: Final = "holderlake/process"
-"""Run tag with the host and the path of the lock file of the run's process, as ``host:path``."""
 PROCESS_GONE: Final = "process_gone"
 """Error code (the value of ``ERROR_TAG``) of a run whose process ended without a result."""
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, Protocol, TypeAlias
 
-from dagster import MAX_RUNTIME_SECONDS_TAG, DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, Failure, RunsFilter
 
 from holderlake.core.contract.times import as_utc, partition_text, utc_now
-from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE, PARTITION_TAG
-from holderlake.core.dagster.partitions import RANGE_TAGS
+from holderlake.core.dagster.failures import INCOMPLETE
+from holderlake.core.dagster.tags import ERROR_TAG, LACKS_TAG, LOADS_TAG, PARTITION_TAG, RANGE_TAGS
 from holderlake.core.ingest.lacking import UNSENT, lacking
-from holderlake.core.ingest.run import cancelling, check_before_run, ingest
+from holderlake.core.ingest.run import cancelling, check_before_run, complete_results, ingest
 from holderlake.core.ingest.stream import IngestContext, LeftOut, PartitionResult, Stream, left_out_by_settings
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.errors import PermanentError, TransientError
@@ -43,16 +43,7 @@ OnItem: TypeAlias = Callable[[Stream, str, Sequence[datetime], list[PartitionRes
 
 INGEST: Final = "ingest"
 """Name of the job that materialises one day of a chain."""
-LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
-"""Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
-LACKS_TAG: Final = "holderlake/lacks/"
-"""Run tag that says how many days of the run lack a part of a stream; the stream's name follows."""
 REPEATED: Final = "The sensor 'healing' requests the missing parts again; 'holderlake retry-failures' does so at once."
-LOADS_TAG: Final = "holderlake/loads"
-"""Run tag with a JSON list of chains: the run loads the warehouse, and searches for alerts, once for all of them.
-
-A run with an empty list leaves both to the last run of its command. A run without the tag does both for itself.
-"""
 _SAME_REFRESH: Final = timedelta(days=1)
 """Longest time between a failed refresh and the same one that resumes it."""
 _prepared: set[str] = set()
@@ -116,34 +107,45 @@ async def ingest_run(
     of the other endpoints are fetched before the error is raised.
     """
     refused: dict[str, PermanentError] = {}
-    async with workspace.fetcher(run_id) as fetcher:
-        context = IngestContext(fetcher, workspace, options.refresh, options.refresh_since)
-        with cancelling(fetcher):
-            for stream, chain, instants in work:
-                if stream.endpoint in refused:
-                    continue
-                if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
-                    workspace.report(LeftOut(stream.name, stream.tables, reason))
-                    continue
-                results: list[PartitionResult] = []
+    async with AsyncExitStack() as opened:
+        context: IngestContext | None = None
+        for stream, chain, instants in work:
+            if stream.endpoint in refused:
+                continue
+            if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+                workspace.report(LeftOut(stream.name, stream.tables, reason))
+                continue
+            results: list[PartitionResult] = []
 
-                def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
-                    results.append(result)
-                    on_result(result)
-                    workspace.report(result)
+            def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
+                results.append(result)
+                on_result(result)
+                workspace.report(result)
 
-                try:
-                    await ingest(context, stream, chain, instants, options.tokens or None, report)
-                except TransientError as error:
-                    error.maybe_charged |= fetcher.counters.broken > 0  # a retry would repeat those calls too
-                    raise
-                except PermanentError as error:
-                    if error.stops != "endpoint":
-                        raise
-                    refused[stream.endpoint] = error
-                finally:
+            if context is None:
+                tokens = options.tokens or None
+                complete = None if options.refresh else complete_results(workspace, stream, chain, instants, tokens)
+                if complete is not None:
+                    for result in complete:
+                        report(result)
                     on_item(stream, chain, instants, results)
-            fetcher.check_running()
+                    continue
+                fetcher = await opened.enter_async_context(workspace.fetcher(run_id))
+                opened.enter_context(cancelling(fetcher))
+                context = IngestContext(fetcher, workspace, options.refresh, options.refresh_since)
+            try:
+                await ingest(context, stream, chain, instants, options.tokens or None, report)
+            except TransientError as error:
+                error.maybe_charged |= context.fetcher.counters.broken > 0  # a retry would repeat those calls too
+                raise
+            except PermanentError as error:
+                if error.stops != "endpoint":
+                    raise
+                refused[stream.endpoint] = error
+            finally:
+                on_item(stream, chain, instants, results)
+        if context is not None:
+            context.fetcher.check_running()
     for refusal in refused.values():
         raise refusal
 

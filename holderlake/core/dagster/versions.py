@@ -81,6 +81,12 @@ def provenance(version: str, inputs: Mapping[str, str], *, has_all_tokens: bool 
     return tags | {name: value for name, value in inputs.items() if name not in left_out}
 
 
+def is_logged(instance: DagsterInstance, asset: AssetKey, partition: str, versions: Mapping[str, str]) -> bool:
+    """Return whether the newest materialisation of a partition has these versions, which are tags of ``provenance``."""
+    newest = instance.fetch_materializations(AssetRecordsFilter(asset, asset_partitions=[partition]), limit=1).records
+    return bool(newest) and _without_pointers(_tags(newest[0])) == _without_pointers(versions)
+
+
 def input_tags(instance: DagsterInstance, inputs: Iterable[AssetKey]) -> dict[str, str]:
     """Return the tags with the data version and the newest event of each asset that a materialisation depends on.
 
@@ -94,6 +100,10 @@ def input_tags(instance: DagsterInstance, inputs: Iterable[AssetKey]) -> dict[st
         tags[_INPUT + name] = (_tags(newest).get(_DATA_VERSION) if newest else None) or "INITIAL"
         tags[_POINTER + name] = str(newest.storage_id) if newest else "NULL"
     return tags
+
+
+def _without_pointers(tags: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in tags.items() if not name.startswith(_POINTER)}
 
 
 def _version(tokens: Iterable[str]) -> str:

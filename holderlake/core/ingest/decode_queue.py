@@ -1,4 +1,4 @@
-"""Decoding of answers in a separate thread, several at once.
+"""Decoding of answers in a separate thread, several at once, and the threads of all work beside the event loop.
 
 Decoding 32 answers together costs less than decoding each alone. An answer waits up to 0.2 seconds for further answers,
 but only if some are expected.
@@ -7,12 +7,11 @@ but only if some are expected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
 from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -56,10 +55,9 @@ class PendingDecode:
     subject_column: str = ""
 
     @property
-    def group(self) -> tuple[str, ...]:
+    def group(self) -> Hashable:
         """Key that is equal for pending answers that are decoded together."""
-        alone = () if self.subject_column else tuple(self.subjects)
-        return (self.decode.__qualname__, self.chain, self.as_of.isoformat(), *alone)
+        return self.decode, self.chain, self.as_of, () if self.subject_column else tuple(self.subjects)
 
 
 class DecodeQueue:
@@ -77,7 +75,8 @@ class DecodeQueue:
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
         """Decode ``item`` and return its rows. Raises ``MalformedAnswer`` if its answer cannot be decoded.
 
-        If several items are decoded together, the first item gets the rows of all, and the others get no rows.
+        If several items are decoded together, the first item gets the rows of all, and the others get no rows: the rows
+        of a large partition are in files, of which one for each answer would be too many.
         ``slots.used`` is the number of answers that wait here or are still being fetched.
         """
         future: asyncio.Future[Decoded] = asyncio.get_running_loop().create_future()
@@ -123,10 +122,11 @@ class DecodeQueue:
 
 
 def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
+    groups: dict[Hashable, list[int]] = {}
+    for place, item in enumerate(items):
+        groups.setdefault(item.group, []).append(place)
     results: dict[int, Decoded | Exception] = {}
-    order = sorted(range(len(items)), key=lambda place: items[place].group)
-    for _, group in groupby(order, key=lambda place: items[place].group):
-        places = list(group)
+    for places in groups.values():
         results |= zip(places, _decode([items[place] for place in places]), strict=True)
     return [results[place] for place in range(len(items))]
 

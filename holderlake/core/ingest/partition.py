@@ -33,6 +33,7 @@ from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import PermanentError, ProviderError, TransientError, plain
 from holderlake.core.settings import Settings
 from holderlake.core.units import counted
+from holderlake.core.workspace import Workspace
 
 T = TypeVar("T")
 
@@ -289,6 +290,18 @@ async def commit(
         raise batch.outage
     if manifest is None:
         manifest = context.workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
+    return result_of(context.workspace, stream, partition, manifest, missing, batch)
+
+
+def result_of(
+    workspace: Workspace,
+    stream: Stream,
+    partition: ChainInstant,
+    manifest: Manifest | None,
+    missing: MissingSubjects,
+    batch: Batch,
+) -> PartitionResult:
+    """Return the state of a partition by its manifest, after a commit of ``batch`` for its ``missing`` subjects."""
     return PartitionResult(
         stream.name,
         partition.chain,
@@ -303,10 +316,8 @@ async def commit(
         options=manifest.options if manifest else missing.options,
         computed=batch.computed,
         lacks_tokens=stream.by == "token"
-        and not (manifest.covered if manifest else frozenset()).issuperset(
-            stream.subjects(context.workspace, partition)
-        ),
-        lacking=lacking(context.workspace.lake, manifest) if manifest else {},
+        and not (manifest.covered if manifest else frozenset()).issuperset(stream.subjects(workspace, partition)),
+        lacking=lacking(workspace.lake, manifest) if manifest else {},
     )
 
 

@@ -17,8 +17,23 @@ from itertools import islice
 from typing import Final
 
 from holderlake.core.contract.times import check_passed
-from holderlake.core.ingest.partition import ANSWERS_AT_ONCE, fetch_partition, gather_until_stopped, worst
-from holderlake.core.ingest.stream import ChainInstant, IngestContext, PartitionResult, Stream, filler_of, partition_of
+from holderlake.core.ingest.partition import (
+    ANSWERS_AT_ONCE,
+    Batch,
+    fetch_partition,
+    gather_until_stopped,
+    result_of,
+    worst,
+)
+from holderlake.core.ingest.stream import (
+    ChainInstant,
+    IngestContext,
+    PartitionResult,
+    Stream,
+    filler_of,
+    missing_subjects,
+    partition_of,
+)
 from holderlake.core.provider.errors import PermanentError, TransientError
 from holderlake.core.provider.fetcher import Fetcher
 from holderlake.core.settings import SettingsError
@@ -92,6 +107,25 @@ async def ingest(
     return results
 
 
+def complete_results(
+    workspace: Workspace, stream: Stream, chain: str, instants: Iterable[datetime], only: Sequence[str] | None = None
+) -> list[PartitionResult] | None:
+    """Return what ``ingest`` would, for partitions that lack nothing; None if one lacks a subject.
+
+    It needs no provider, whose connection, or start in this process, would be most of the work.
+    """
+    instants = list(dict.fromkeys(instants))
+    check_passed(instants, workspace.now())
+    results = []
+    for partition in (partition_of(workspace, chain, as_of) for as_of in instants):
+        missing = missing_subjects(workspace, stream, partition, only)
+        if missing.subjects:
+            return None
+        manifest = workspace.lake.manifest(stream.name, chain, partition.as_of)
+        results.append(result_of(workspace, stream, partition, manifest, missing, Batch()))
+    return results
+
+
 async def ingest_partition(
     context: IngestContext, stream: Stream, partition: ChainInstant, only: Sequence[str] | None = None
 ) -> PartitionResult:
@@ -103,8 +137,8 @@ async def ingest_partition(
     filler = filler_of(context.workspace, stream)
     if filler is None:
         return await fetch_partition(context, stream, partition, only)
-    results: list[PartitionResult] = await filler.fill(context, stream, [partition], only)
-    return results[0]
+    (result,) = await filler.fill(context, stream, [partition], only)
+    return result
 
 
 def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:

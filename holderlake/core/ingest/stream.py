@@ -7,9 +7,9 @@ the requests for some subjects, and the decoding of their answers. Fetching and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from holderlake.core.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.core.lake.manifests import Manifest
 from holderlake.core.provider.fetcher import Fetcher, rules_text
 from holderlake.core.settings import Settings
-from holderlake.core.workspace import Filler, Workspace
+from holderlake.core.workspace import Workspace
 
 Options: TypeAlias = Mapping[str, Any]
 """Request options that change the content of an answer, by the name of their setting, for example ``limit``."""
@@ -157,23 +157,11 @@ class IngestContext:
         return await self.fetcher.rules() if filler is None else rules_text(filler.rules)
 
     def missing(self, stream: Stream, partition: ChainInstant, only: Sequence[str] | None = None) -> MissingSubjects:
-        """Return the subjects that a partition lacks, and the options for their requests.
-
-        ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
-        ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
-        partition's options, or the own store changed since its rows were computed, its covered subjects that are not
-        in ``only`` or the watchlist are returned too.
-        """
-        workspace, since = self.workspace, self.refresh_since
-        subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
-        manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
-        refresh = self.refresh and not (manifest and since and manifest.written_at >= since)
-        options = stream.chosen_options(workspace.settings, manifest, refresh)
-        if manifest and (workspace.is_stale(manifest) or (refresh and manifest.options != options)):
-            subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
-        elif manifest and not refresh and not self.again:
-            subjects = [subject for subject in subjects if subject not in manifest.answered]
-        return MissingSubjects(subjects, options if self.replay is None else self.replay.options)
+        """Return the subjects that a partition lacks: ``missing_subjects`` with the options of this ingest."""
+        missing = missing_subjects(
+            self.workspace, stream, partition, only, self.refresh, self.refresh_since, again=self.again
+        )
+        return missing if self.replay is None else replace(missing, options=self.replay.options)
 
 
 @dataclass(frozen=True)
@@ -214,16 +202,59 @@ class PartitionResult:
     """The code of the failure of each subject that the partition was asked for and lacks."""
 
 
+def missing_subjects(
+    workspace: Workspace,
+    stream: Stream,
+    partition: ChainInstant,
+    only: Sequence[str] | None = None,
+    refresh: bool = False,
+    refresh_since: datetime | None = None,
+    *,
+    again: bool = False,
+) -> MissingSubjects:
+    """Return the subjects that a partition lacks, and the options for their requests.
+
+    ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
+    ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
+    partition's options, or the own store changed since its rows were computed, its covered subjects that are not in
+    ``only`` or the watchlist are returned too.
+    """
+    subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
+    manifest = workspace.lake.storage.recent((stream.name, partition.chain, partition_text(partition.as_of)))
+    refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
+    options = stream.chosen_options(workspace.settings, manifest, refresh)
+    if manifest and (workspace.is_stale(manifest) or (refresh and manifest.options != options)):
+        subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
+    elif manifest and not refresh and not again:
+        subjects = [subject for subject in subjects if subject not in manifest.answered]
+    return MissingSubjects(subjects, options)
+
+
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> ChainInstant:
     """Return the partition of a chain at an instant (UTC), which is live within ``schedule.live_tolerance_seconds``."""
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
     return ChainInstant(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
 
-def filler_of(workspace: Workspace, stream: Stream) -> Filler | None:
+@runtime_checkable
+class Filling(Protocol):
+    """What fills partitions without calls."""
+
+    async def fill(
+        self,
+        context: IngestContext,
+        stream: Stream,
+        partitions: Sequence[ChainInstant],
+        only: Sequence[str] | None,
+        on_result: Callable[[PartitionResult], None] = lambda result: None,
+    ) -> list[PartitionResult]:
+        """Commit what the partitions lack, and return the result of each. ``only`` names tokens (None: all)."""
+
+
+def filler_of(workspace: Workspace, stream: Stream) -> Filling | None:
     """Return the part that fills the stream's partitions without calls; None if they are requested."""
     filler = workspace.filler
-    return filler if filler is not None and stream.endpoint in filler.endpoints else None
+    return filler if isinstance(filler, Filling) and stream.endpoint in filler.endpoints else None
 
 
 def watched_tokens(workspace: Workspace, partition: ChainInstant) -> list[str]:

@@ -17,23 +17,8 @@ CREATE TABLE IF NOT EXISTS tokens (
     folded_name TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (chain, address)
 );
--- in the order of a search's results, so that a search ends at its limit
-CREATE INDEX IF NOT EXISTS tokens_by_folded_symbol ON tokens (is_indexed, folded_symbol, chain, address);
-CREATE INDEX IF NOT EXISTS tokens_by_folded_name ON tokens (is_indexed, folded_name, chain, address);
+CREATE INDEX IF NOT EXISTS indexed_tokens ON tokens (is_indexed, chain, address);
 CREATE INDEX IF NOT EXISTS tokens_by_address ON tokens (address);
-CREATE TABLE IF NOT EXISTS words ( -- each word of a token's name, see tokens.words_of
-    is_indexed INTEGER NOT NULL, -- as in tokens
-    word TEXT NOT NULL,
-    chain TEXT NOT NULL,
-    address TEXT NOT NULL,
-    PRIMARY KEY (is_indexed, word, chain, address)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS words_by_token ON words (chain, address, word);
-CREATE TRIGGER IF NOT EXISTS words_follow_is_indexed AFTER UPDATE OF is_indexed ON tokens
-WHEN old.is_indexed <> new.is_indexed
-BEGIN
-    UPDATE words SET is_indexed = new.is_indexed WHERE chain = new.chain AND address = new.address;
-END;
 CREATE TABLE IF NOT EXISTS index_marks ( -- which sources mark a token as indexed, see indexed_tokens
     chain TEXT NOT NULL,
     address TEXT NOT NULL,

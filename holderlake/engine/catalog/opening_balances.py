@@ -18,22 +18,14 @@ from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.listing import PartFile
-from holderlake.engine.records import TRANSFERS
+from holderlake.engine.records import TRANSFERS, schema_of
 
 NO_BLOCK: Final = -1
 """``block_number`` of opening balances that have a time but no block."""
 
-OPENING_BALANCES: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("balance", pa.string(), nullable=False),
-        pa.field("block_number", pa.int64(), nullable=False),
-        pa.field("block_time", pa.int64(), nullable=False),
-        pa.field("token_id", pa.string()),
-        pa.field("token_standard", pa.string()),
-    ]
+OPENING_BALANCES: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, address VARCHAR, balance VARCHAR, block_number BIGINT, "
+    "block_time BIGINT, token_id VARCHAR?, token_standard VARCHAR?"
 )
 """Columns of a table with one opening balance per row.
 

@@ -6,7 +6,8 @@ import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
 from typing import Any, Final
 
 from holderlake.core.contract.chains import KNOWN_CHAINS, NATIVE, normalise_address
@@ -15,6 +16,7 @@ from holderlake.engine.records import Key, TokenInfo
 
 INFO_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported, assumed"
 """The columns that ``token_info`` reads."""
+_IS_INDEXED: Final = INFO_COLUMNS.split(", ").index("is_indexed")
 WORD: Final = re.compile(r"\w+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -52,80 +54,9 @@ _READ: Final = f"""
 SELECT {INFO_COLUMNS} FROM tokens
 JOIN json_each(?) AS one ON chain = json_extract(one.value, '$[0]') AND address = json_extract(one.value, '$[1]')
 """
-_CHAINS: Final = """
--- Step from one chain to the next in the index of the key; DISTINCT would read all tokens.
-WITH RECURSIVE known (chain) AS (
-    SELECT min(chain) FROM tokens
-    UNION ALL
-    SELECT (SELECT min(chain) FROM tokens WHERE tokens.chain > known.chain) FROM known WHERE known.chain IS NOT NULL
-)
-SELECT chain FROM known WHERE chain IS NOT NULL
-"""
-_BY_ADDRESS: Final = f"""
-SELECT {INFO_COLUMNS} FROM tokens
-WHERE address = :address
-ORDER BY is_indexed DESC, chain
-LIMIT :limit
-"""
-
-_EXACT: Final = """
-SELECT {columns} FROM tokens
-WHERE is_indexed = {indexed} AND {text} = :text
-ORDER BY chain, address
-LIMIT :limit
-"""
-
-_BEGINNING: Final = """
-SELECT {columns} FROM tokens
-WHERE is_indexed = {indexed} AND {text} > :text AND {text} < :end
-ORDER BY {text}, chain, address
-LIMIT :limit
-"""
-
-_STEPS: Final = (
-    _BY_ADDRESS,
-    *(
-        step.format(columns=INFO_COLUMNS, indexed=indexed, text=text)
-        for step, order in (
-            (_EXACT, (("folded_symbol", 1), ("folded_symbol", 0), ("folded_name", 1), ("folded_name", 0))),
-            (_BEGINNING, (("folded_symbol", 1), ("folded_name", 1), ("folded_symbol", 0), ("folded_name", 0))),
-        )
-        for text, indexed in order
-    ),
-)
-
-_CANDIDATES: Final = 10_000
-"""The most names that the last search step compares with the words of a query."""
-_MOST_WORDS: Final = 8
-
-_BY_WORDS: Final = f"""
-WITH candidates AS (
-    SELECT word, chain, address FROM words
-    WHERE is_indexed = {{indexed}} AND word >= :word0 AND word < :end0
-    ORDER BY word, chain, address
-    LIMIT {_CANDIDATES}
-),
-matching AS (
-    SELECT min(word) AS word, chain, address FROM candidates
-    WHERE TRUE {{other_words}}
-    GROUP BY chain, address
-    ORDER BY 1, 2, 3
-    LIMIT 2 * :limit
-)
-SELECT {INFO_COLUMNS} FROM matching CROSS JOIN tokens USING (chain, address)
-ORDER BY word, chain, address
-"""
-
-_OTHER_WORD: Final = """
-AND EXISTS (
-    SELECT 1 FROM words
-    WHERE words.chain = candidates.chain AND words.address = candidates.address
-        AND words.word >= :word{n} AND words.word < :end{n}
-)
-"""
-
-_LAST_CODE_POINT: Final = 0x10FFFF
-_SURROGATES: Final = range(0xD800, 0xE000)
+_CANDIDATES: Final = f"SELECT {INFO_COLUMNS}, folded_symbol, folded_name FROM tokens WHERE"
+_BEGINS: Final = "address = :address OR instr(folded_symbol, :text) = 1 OR instr(folded_name, :text) = 1"
+_HAS_WORD: Final = "instr(folded_name, :word)"
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 """Half of a UTF-16 surrogate pair. No token's text contains one, and SQLite refuses it."""
 
@@ -138,7 +69,7 @@ def read_tokens(catalog: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, T
 
 def read_chains(catalog: sqlite3.Connection) -> list[str]:
     """Return the chains of all tokens, sorted."""
-    return [chain for (chain,) in catalog.execute(_CHAINS)]
+    return [chain for (chain,) in catalog.execute("SELECT DISTINCT chain FROM tokens ORDER BY 1")]
 
 
 def token_info(row: Sequence[Any]) -> TokenInfo:
@@ -155,8 +86,6 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
     """
     token_of = {(token.chain, token.address): token for token in tokens}
     changed = execute_all(catalog, _SAVE, [_row(token) for token in token_of.values()])
-    if changed:
-        save_words(catalog, [(*key, token.name) for key, token in token_of.items()])
     marked = [key for key, token in token_of.items() if token.is_indexed]
     return indexed_tokens.mark(catalog, marked, indexed_tokens.LISTED, True) or changed
 
@@ -169,7 +98,6 @@ def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token)])
     if is_new:
-        save_words(catalog, [(chain, address, token.name)])
         indexed_tokens.refresh_new(catalog, chain, address)
     return is_new
 
@@ -190,15 +118,6 @@ def _row(token: TokenInfo) -> tuple[Any, ...]:
     is_indexed = False  # the marks of indexed tokens decide
     info = (token.chain, token.address, token.name, token.symbol, token.decimals, token.standard, is_indexed)
     return (*info, token.img_url, token.unsupported, token.is_assumed, folded(token.symbol), folded(token.name))
-
-
-def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, str]]) -> None:
-    """Replace the search words of stored tokens. ``names`` has chain, address and name of each token."""
-    catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(row[0], row[1]) for row in names])
-    catalog.executemany(
-        "INSERT INTO words SELECT is_indexed, ?, chain, address FROM tokens WHERE chain = ? AND address = ?",
-        ((word, chain, address) for chain, address, name in names for word in words_of(name)),
-    )
 
 
 def folded(text: str) -> str:
@@ -229,40 +148,38 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
     begins = folded(text)
     if not begins or _HALF_PAIR.search(text):
         return []
-    bound = {"address": normalise_address(text), "text": begins, "end": _end_of_prefix(begins), "limit": limit}
-    tokens: dict[tuple[str, str], TokenInfo] = {}
-    steps, words = _word_steps(begins)
-    bound |= words
-    for step in (*_STEPS, *steps):
-        if len(tokens) >= limit:
-            break
-        # A step may repeat tokens of earlier steps, so each step reads up to the limit.
-        for row in catalog.execute(step, bound):
-            tokens.setdefault(row[:2], token_info(row))
-    return list(tokens.values())[:limit]
+    words = sorted(set(begins.split()), key=lambda word: (-len(word), word))  # long words are usually rare
+    bound = {"address": normalise_address(text), "text": begins, "word": words[0]}
+    ranked_rows: dict[Key, tuple[tuple[Any, ...], Sequence[Any]]] = {}
+    for condition in (_BEGINS, _HAS_WORD):
+        for row in catalog.execute(f"{_CANDIDATES} {condition}", bound) if len(ranked_rows) < limit else ():
+            rank = _rank(row, bound["address"], begins, words)
+            if rank:
+                ranked_rows[row[:2]] = rank, row
+    return [token_info(row[:-2]) for _, row in nsmallest(limit, ranked_rows.values())]
 
 
-def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
-    """Return the SQL queries that find names by the words of ``text``, and the parameters of the queries.
+def _rank(row: Sequence[Any], address: str, text: str, words: Sequence[str]) -> tuple[Any, ...] | None:
+    """Return a tuple by which a token is sorted, which begins with the number of the search step that finds it.
 
-    The queries look up the longest word first, because long words are usually rare.
+    None if no step does. ``row`` is a row of ``_CANDIDATES``, ``words`` are the words of ``text``, the longest first.
     """
-    words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:_MOST_WORDS]
+    chain, address_found, listed_name, *_, symbol, name = row
+    order = (not row[_IS_INDEXED], chain, address_found)
+    for step, is_found in enumerate((address_found == address, symbol == text, name == text)):
+        if is_found:
+            return (step, *order)
+    for place, beginning in enumerate((symbol, name)):
+        if beginning.startswith(text):
+            return (3, order[0], place, beginning, *order[1:])
     if not all(map(WORD.fullmatch, words)):  # a character that no word of a name contains
-        return [], {}
-    other_words = "".join(_OTHER_WORD.format(n=n) for n in range(1, len(words)))
-    bound: dict[str, str | bytes] = {f"word{n}": word for n, word in enumerate(words)}
-    bound |= {f"end{n}": _end_of_prefix(word) for n, word in enumerate(words)}
-    return [_BY_WORDS.format(indexed=indexed, other_words=other_words) for indexed in (1, 0)], bound
-
-
-def _end_of_prefix(text: str) -> str | bytes:
-    """Return the least value that sorts after every text with the prefix ``text``.
-
-    The order is that of SQLite: by the bytes of UTF-8.
-    """
-    stem = text.rstrip(chr(_LAST_CODE_POINT))
-    if not stem:
-        return b""  # greater than any text
-    following = ord(stem[-1]) + 1
-    return stem[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+        return None
+    name_words = words_of(listed_name)
+    if not all(any(word_of_name.startswith(word) for word_of_name in name_words) for word in words):
+        return None
+    return (
+        4,
+        order[0],
+        min(word_of_name for word_of_name in name_words if word_of_name.startswith(words[0])),
+        *order[1:],
+    )

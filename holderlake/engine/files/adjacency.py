@@ -12,14 +12,13 @@ A run is a file with the entries of some imports. A store has one large run and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from holderlake.engine.files.arrays import Arrays
-from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 STEP: Final = 64
@@ -40,9 +39,7 @@ class Run:
     """The arrays of a run: a file with the entries of some imports.
 
     ``addresses`` has the numbers of the addresses that have entries, ascending. The entries of ``addresses[n]`` are
-    those from ``starts[n]`` to ``starts[n + 1]`` (excluded). Its first entry is at unix second ``begun[n]``. In a large
-    run ``addresses`` is empty; then ``starts[n]`` and ``begun[n]`` belong to the address with number n. For an address
-    without entries, ``begun`` has the largest value of its integer type.
+    those from ``starts[n]`` to ``starts[n + 1]`` (excluded). Its first entry is at unix second ``begun[n]``.
 
     Four arrays have one value for each entry:
 
@@ -67,30 +64,26 @@ class Run:
     @staticmethod
     def of(arrays: Arrays) -> Run:
         """Make a run from ``arrays``, the arrays of its file by name."""
-        return Run(*(arrays[name] for name in _COLUMNS))
+        run = Run(*(arrays[name] for name in _COLUMNS))
+        if len(run.addresses):
+            return run
+        # up to version 0.3.0, a large run has values for every address number
+        places = np.flatnonzero(np.diff(run.starts))
+        starts = np.append(run.starts[places], run.starts[-1])
+        return replace(run, addresses=places.astype(np.int32), starts=starts, begun=run.begun[places])
 
     def entries(self, addresses: Array) -> tuple[Array, Array]:
         """Return two arrays: the index of each address's first entry, and the index after its last entry.
 
         The two are equal for an address without entries.
         """
-        if len(self.addresses):
-            places = np.searchsorted(self.addresses, addresses.astype(np.int32))
-            places = np.minimum(places, len(self.addresses) - 1)
-            is_known = self.addresses[places] == addresses
-        else:
-            is_known = addresses < len(self.starts) - 1
-            places = np.where(is_known, addresses, 0)
-        if len(self.starts) == 1:
-            zeros = np.zeros(len(addresses), np.int64)
-            return zeros, zeros
-        starts = np.where(is_known, self.starts[places], 0)
-        return starts, np.where(is_known, self.starts[places + 1], 0)
+        places = np.minimum(np.searchsorted(self.addresses, addresses.astype(np.int32)), len(self.addresses) - 1)
+        is_known = self.addresses[places] == addresses
+        return np.where(is_known, self.starts[places], 0), np.where(is_known, self.starts[places + 1], 0)
 
     def entries_before(self, address: int) -> int:
         """Return the number of entries of all addresses whose number is less than ``address``."""
-        place = int(np.searchsorted(self.addresses, address)) if len(self.addresses) else address
-        return int(self.starts[min(place, len(self.starts) - 1)])
+        return int(self.starts[np.searchsorted(self.addresses, address)])
 
     def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
         """Return, for each range of entries, the index of the first entry that is later than the range's unix second.
@@ -98,6 +91,8 @@ class Run:
         ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range. If no entry of a range is later,
         the index is the range's end.
         """
+        from holderlake.engine.numeric import graph_kernels  # numba, which listing a store does not need
+
         return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
@@ -105,6 +100,8 @@ class Run:
 
         A range must begin with the first entry of an address.
         """
+        from holderlake.engine.numeric import graph_kernels
+
         start_counts, end_counts = (
             graph_kernels.bits_before(self.firsts, self.sums, STEP, places) for places in (starts, ends)
         )

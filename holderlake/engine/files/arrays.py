@@ -67,15 +67,12 @@ class ArrayFile:
         self._file.seek(0, os.SEEK_END)
 
     def map_reserved(self, name: str) -> Array:
-        """Map a reserved array into memory, to read and write it in place."""
+        """Map a reserved array that is filled into memory, read-only."""
         place = self._contents[name]
         if not place["shape"][0]:
             return np.empty(place["shape"], place["dtype"])
         self._file.flush()
-        if hasattr(os, "posix_fallocate"):  # a full disk raises here; a write to the mapping would kill the process
-            size = math.prod(place["shape"]) * np.dtype(place["dtype"]).itemsize
-            os.posix_fallocate(self._file.fileno(), place["start"], size)
-        mapped: Array = np.memmap(self._path, place["dtype"], "r+", place["start"], tuple(place["shape"]))
+        mapped: Array = np.memmap(self._path, place["dtype"], "r", place["start"], tuple(place["shape"]))
         return mapped
 
     def end(self) -> None:
@@ -184,12 +181,3 @@ def take_or_missing(values: Array, places: Array) -> Array:
     """Return ``values[place]`` for each of ``places``. The result is -1 where the place is -1."""
     elements: Array = np.append(values, -1)[places]
     return elements
-
-
-def count_until(times: Array, second: int, side: str = "right") -> int:
-    """Return the number of ascending ``times`` at or before ``second``. With ``side="left"``, only times before it
-    count."""
-    limits = np.iinfo(times.dtype)
-    if second < limits.min or second > limits.max:
-        return 0 if second < limits.min else len(times)
-    return int(np.searchsorted(times, times.dtype.type(second), side=side))  # type: ignore[call-overload]

@@ -7,7 +7,7 @@ in memory. A look-up compares hashes and then texts, so two addresses with the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.engine.files.arrays import Arrays, expand_ranges
-from holderlake.engine.numeric.bigint import Array, equal_neighbours
+from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.hashing import digests_of_few
 
 UNKNOWN: Final = -1
@@ -47,13 +47,7 @@ class Volume:
 
     def arrays(self) -> Arrays:
         """Return the arrays to write to the volume's file, by name."""
-        return {
-            "texts": self.texts,
-            "starts": self.starts,
-            "heads": self.heads,
-            "hashes": self.hashes,
-            "places": self.places,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
 
     def text_array(self, places: Array) -> pa.Array:
         """Return the addresses at the positions ``places`` (from 0) of this volume, as an array of large strings."""
@@ -95,21 +89,20 @@ def volume_of(first_number: int, texts: pa.Array, hashes: Array) -> Volume:
     starts = np.frombuffer(offsets, np.int64)[: len(large) + 1]
     letters = np.frombuffer(data, np.uint8)[: int(starts[-1])] if data is not None else np.empty(0, np.uint8)
     order = np.argsort(hashes)
-    heads = _letters_from(letters, starts[:-1], starts[1:], 0)
+    heads = _heads_of(letters, starts)
     return Volume(first_number, letters, starts, heads, hashes[order], order.astype(np.int32))
 
 
-def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
-    """Return eight bytes of each text as a big-endian integer, after the first ``skipped`` bytes. Missing bytes are 0.
+def _heads_of(letters: Array, starts: Array) -> Array:
+    """Return the first eight bytes of each text as a big-endian integer. Missing bytes are 0.
 
-    Text n is ``letters`` from ``starts[n]`` to ``ends[n]`` (excluded).
+    Text n is ``letters`` from ``starts[n]`` to ``starts[n + 1]`` (excluded).
     """
-    heads = np.zeros(len(starts), np.uint64)
-    last_place = max(len(letters) - 1, 0)
-    for place in range(skipped, skipped + 8):
-        inside = starts + place < ends
-        letter = np.where(inside, letters[np.minimum(starts + place, last_place)], 0) if len(letters) else 0
-        heads = (heads << np.uint64(8)) | np.asarray(letter, np.uint64)
+    heads = np.zeros(len(starts) - 1, np.uint64)
+    padded = np.append(letters, np.zeros(8, np.uint8))
+    for place in range(8):
+        inside = starts[:-1] + place < starts[1:]
+        heads = (heads << np.uint64(8)) | np.where(inside, padded[starts[:-1] + place], 0).astype(np.uint64)
     return heads
 
 
@@ -165,17 +158,10 @@ class Dictionary:
     def heads(self, numbers: Array) -> Array:
         """Return the first eight bytes of each address as an integer. Sorting the integers sorts the addresses by these
         bytes."""
-        return self._heads(numbers, 0)
-
-    def _heads(self, numbers: Array, skipped: int) -> Array:
         volume_places, heads = self._volume_places(numbers), np.empty(len(numbers), np.uint64)
         for number, volume in enumerate(self.volumes):
             mine = np.flatnonzero(volume_places == number)
-            places = numbers[mine] - volume.first_number
-            if skipped:
-                heads[mine] = _letters_from(volume.texts, volume.starts[places], volume.starts[places + 1], skipped)
-            else:
-                heads[mine] = volume.heads[places]
+            heads[mine] = volume.heads[numbers[mine] - volume.first_number]
         return heads
 
     def _volume_places(self, numbers: Array) -> Array:
@@ -186,18 +172,7 @@ class Dictionary:
 
         ``numbers`` are the numbers of the addresses, without repetitions.
         """
-        order = np.argsort(self._heads(numbers, 0), kind="stable")
-        alike = equal_neighbours(self._heads(numbers[order], 0))
-        if len(alike):  # many begin with the same six hexadecimal digits
-            among = order[alike]
-            order[alike] = among[np.lexsort((self._heads(numbers[among], 8), self._heads(numbers[among], 0)))]
-            alike = alike[
-                equal_neighbours(self._heads(numbers[order[alike]], 0), self._heads(numbers[order[alike]], 8))
-            ]
-        if len(alike):
-            among = order[alike]
-            texts = [text.encode() for text in self.texts(numbers[among])]
-            order[alike] = among[sorted(range(len(texts)), key=texts.__getitem__)]
+        order = pc.sort_indices(self.text_array(numbers)).to_numpy()
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         return ranks

@@ -13,7 +13,6 @@ import numpy as np
 from holderlake.engine.files.arrays import are_among, expand_ranges
 from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.listing import View
-from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 TokenKeys = Sequence[tuple[str, str]]
@@ -131,6 +130,8 @@ def shared_keys(
     ``in_order`` is a function that takes distinct keys and returns the indices that sort them; the result's ``keys``
     are in this order.
     """
+    from holderlake.engine.numeric import graph_kernels  # numba, which opening a store does not need
+
     numbers, firsts, distinct, owner_counts = graph_kernels.number_keys(keys, entries.owners[places])
     shared = np.flatnonzero(owner_counts >= least)
     shared = shared[in_order(distinct[shared])]

@@ -17,7 +17,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -127,11 +127,6 @@ class FileChecks:
             return passed is not None and passed != signature_of(f"{self._folder}/{path}")
         except OSError:
             return False
-
-    def forget(self, paths: Iterable[str]) -> None:
-        """Forget the comparisons of these files, so that each file is compared again when it is next used."""
-        for path in paths:
-            self._passed.pop(path, None)
 
     def read_all(self, sums: Sums) -> list[DamagedFile]:
         """Read every file of ``sums`` and compare it with its ``Sum``. Return an error for each damaged file.

@@ -19,7 +19,7 @@ from holderlake.engine.files.arrays import read_arrays
 from holderlake.engine.files.balances import BalanceFile
 from holderlake.engine.files.dictionary import Dictionary, Volume
 from holderlake.engine.files.integrity import FileChecks, Sums, damaged, read_sums
-from holderlake.engine.files.parts import Part
+from holderlake.engine.files.transfer_arrays import Part
 from holderlake.engine.records import Key
 
 BASE: Final = "base"

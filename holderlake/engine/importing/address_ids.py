@@ -61,13 +61,6 @@ class AddressIds:
         numbers = self.dictionary.find(texts)
         return bool(((numbers != UNKNOWN) & (numbers < self._stored_size)).any())
 
-    def ranks(self, numbers: Array) -> Array:
-        """Return the position (from 0) of each address in the alphabetical order of all given addresses.
-
-        ``numbers`` are the numbers of the addresses, without repetitions.
-        """
-        return self.dictionary.ranks(numbers)
-
     def numbered(self, rows: pa.Table) -> pa.Table:
         """Return the rows with two more columns, ``sender`` and ``receiver``: the numbers of the two addresses."""
         ends = pa.concat_arrays([*rows["from_address"].chunks, *rows["to_address"].chunks, pa.array([], pa.string())])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.engine.files.balances import BALANCES, NO_END
 from holderlake.engine.files.dictionary import Dictionary
-from holderlake.engine.files.parts import Moves, changes_of
+from holderlake.engine.files.transfer_arrays import Moves, changes_of
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array, from_digits, resized, to_ints

@@ -22,7 +22,7 @@ from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, temporary_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums, signature_of
 from holderlake.engine.files.listing import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_listing
-from holderlake.engine.files.parts import MOVES, Moves, Part
+from holderlake.engine.files.transfer_arrays import MOVES, Moves, Part
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.balance_files import write_balances
 from holderlake.engine.importing.budget import Budget
@@ -30,7 +30,6 @@ from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
 from holderlake.engine.importing.overlaps import overlap_of
-from holderlake.engine.importing.part_writer import write_part
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
@@ -40,6 +39,7 @@ from holderlake.engine.importing.rows import (
     moves_of,
     period_of,
     read_rows,
+    write_part,
     write_rows,
 )
 from holderlake.engine.importing.run_writer import (

@@ -6,8 +6,9 @@ Hashes are evenly distributed. Therefore ranges of equal width contain about the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from holderlake.engine.files.arrays import temporary_arrays
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
+
+T = TypeVar("T")
 
 
 def part_of(keys: Array, parts: int) -> Array:
@@ -100,15 +103,6 @@ class RepeatedKeys:
         return are_among(self._repeated, keys)
 
 
-class Rows(Protocol):
-    """A batch of rows, of any type that has a length."""
-
-    def __len__(self) -> int: ...
-
-
-T = TypeVar("T", bound=Rows)
-
-
 def merge_sorted(
     sources: Sequence[Iterator[T]],
     key: Callable[[T], Array],
@@ -117,38 +111,29 @@ def merge_sorted(
 ) -> Iterator[T]:
     """Merge the rows of all sources. Yield batches by ascending key, with all rows of equal key in one batch.
 
-    Each source yields batches by ascending key, and ``key`` returns the keys of a batch. ``part`` returns a slice of a
-    batch. ``join`` merges several batches into one sorted batch; its argument has the batches in the order of
-    ``sources``.
+    Each source yields batches with rows by ascending key, and ``key`` returns the keys of a batch. ``part`` returns a
+    slice of a batch. ``join`` merges several batches into one sorted batch; its argument has the batches in the order
+    of ``sources``.
     """
-    heads: list[T | None] = [next(source, None) for source in sources]
-    ended = [head is None for head in heads]
-    while True:
-        waiting = [number for number, end in enumerate(ended) if not end]
-        if not waiting:
-            break
-        least = min(waiting, key=lambda number: _last_key(heads[number], key))
-        bound = _last_key(heads[least], key)
+    heads = {number: (key(batch), batch) for number, source in enumerate(sources) for batch in islice(source, 1)}
+    unended = set(heads)
+    while unended:
+        least = min(unended, key=lambda number: heads[number][0][-1])
+        bound = heads[least][0][-1]
         pieces: list[T] = []
-        for number, head in enumerate(heads):
-            if head is None:
-                continue
-            place = int(np.searchsorted(key(head), bound, side="left"))
+        for number, (keys, batch) in heads.items():
+            place = int(np.searchsorted(keys, bound))
             if place:
-                pieces.append(part(head, slice(0, place)))
-                heads[number] = part(head, slice(place, None)) if place < len(head) else None
+                pieces.append(part(batch, slice(0, place)))
+                heads[number] = keys[place:], part(batch, slice(place, None))
         if pieces:
             yield join(pieces)
         next_batch = next(sources[least], None)
         if next_batch is None:
-            ended[least] = True
+            unended.remove(least)
         else:
-            remaining = heads[least]
-            heads[least] = next_batch if remaining is None else join([remaining, next_batch])
-    rest_of_all = [head for head in heads if head is not None]
-    if rest_of_all:
-        yield join(rest_of_all)
-
-
-def _last_key(head: object, key: Callable[[T], Array]) -> int:
-    return int(key(head)[-1])  # type: ignore[arg-type]  # a source that has not ended has a head
+            batch = join([heads[least][1], next_batch])
+            heads[least] = key(batch), batch
+    remaining_batches = [batch for keys, batch in heads.values() if len(keys)]
+    if remaining_batches:
+        yield join(remaining_batches)

@@ -1,4 +1,4 @@
-"""Rows of transfers during an import, and the Parquet files that store them.
+"""Rows of transfers during an import, and the files that store them: Parquet, and arrays by time.
 
 During an import, rows are encoded: numbers replace repetitive texts (``Codes``), and each row has the hash of its key.
 The rows of a file are sorted by block and log index.
@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 
 from holderlake.core.storage.atomic_files import whole_file
 from holderlake.engine.errors import BadSource
-from holderlake.engine.files.parts import Moves, joined_moves
-from holderlake.engine.importing.keys import merge_sorted
-from holderlake.engine.numeric.bigint import Array, from_texts
+from holderlake.engine.files.arrays import array_file
+from holderlake.engine.files.transfer_arrays import MOVES, Moves, joined_moves
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.keys import merge_sorted, merged_keys
+from holderlake.engine.numeric.bigint import Array, from_texts, resized, total, width_for
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
 
@@ -31,6 +33,7 @@ KIND_COLUMNS: Final = ("token_standard", "time_kind", "log_index_kind", "source"
 _REPETITIVE: Final = [*TOKEN_COLUMNS, *KIND_COLUMNS, "token_id"]
 """Columns with few distinct values, for which Parquet uses dictionary encoding."""
 
+_ORDER: Final = ("block_number", "log_index", "tx_hash", "token_id", "from_address", "to_address")
 _OWN_COLUMNS: Final = [name for name in TRANSFERS.names if name not in (*TOKEN_COLUMNS, *KIND_COLUMNS)]
 
 _ENCODED: Final = pa.schema(
@@ -153,38 +156,8 @@ class Coding:
 def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
     """Return the rows sorted by block, log index, transaction hash, token id and addresses. With ``tokens``, by token
     first."""
-    blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
-    rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
-    order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
-    parts = [blocks, logs]
-    if tokens:
-        numbers = rows["token"].to_numpy()
-        narrow = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
-        order = order[np.argsort(narrow[order], kind="stable")]
-        parts.append(numbers)
-    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
-    if ties.any():
-        order = _untied(rows, order, ties)
-    if (order[1:] > order[:-1]).all():
-        return rows
-    return rows.take(pa.array(order))
-
-
-def _untied(rows: pa.Table, order: Array, ties: Array) -> Array:
-    """Return the final order of rows: those of the same block and log index are sorted by their texts.
-
-    ``order`` has the indices of the rows by block and log index. ``ties`` is True where a row and the next one have the
-    same block and log index.
-    """
-    tied = np.concatenate([ties, [False]]) | np.concatenate([[False], ties])
-    group = np.cumsum(~np.concatenate([[False], ties]))[tied]
-    among = order[tied]
-    texts = ["tx_hash", "token_id", "from_address", "to_address"]
-    tied_rows = rows.select(texts).take(pa.array(among)).append_column("group", pa.array(group))
-    tied_order = pc.sort_indices(tied_rows, [(name, "ascending") for name in ("group", *texts)])
-    order = order.copy()
-    order[tied] = among[tied_order.to_numpy()]
-    return order
+    names = (*(("token",) if tokens else ()), *_ORDER)
+    return rows.sort_by([(name, "ascending") for name in names])
 
 
 def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -238,6 +211,54 @@ def moves_of(rows: pa.Table) -> Moves:
     moves = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
     something = values.any(axis=1)
     return joined_moves([moves if something.all() else moves.at(np.flatnonzero(something))])
+
+
+def write_part(path: Path, pieces: Sequence[Moves], keys: Sequence[Array], budget: Budget) -> None:
+    """Write several ``Moves``, each sorted by time, as one part at ``path``.
+
+    ``keys`` are sorted arrays with the hashes of the rows' keys.
+    """
+    width = width_for(sum(total(piece.values) for piece in pieces))
+    with array_file(path) as file:
+        for name, dtype in zip(MOVES, (_type_of_times(pieces), np.int32, np.int32, np.uint64), strict=True):
+            file.reserve(name, dtype, sum(map(len, pieces)), (width,) if name == "values" else ())
+        row = 0
+        for moves in _by_time(pieces, budget.chunk // 2):
+            for name, column in zip(MOVES, (moves.times, moves.senders, moves.receivers), strict=False):
+                file.fill(name, row, column)
+            file.fill("values", row, resized(moves.values, width))
+            row += len(moves)
+        file.add("keys", merged_keys(keys, budget.chunk))
+
+
+def _type_of_times(pieces: Sequence[Moves]) -> type[np.uint32] | type[np.int64]:
+    """Return the type in which unix seconds are stored: 4 bytes if that suffices for all transfers, else 8."""
+    times_of_pieces = [piece.times for piece in pieces if len(piece)]
+    fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in times_of_pieces)
+    return np.uint32 if fits else np.int64
+
+
+def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
+    """Yield all transfers, sorted by time, in batches of about ``rows`` transfers."""
+    if sum(map(len, pieces)) <= rows or len(pieces) == 1:
+        moves = joined_moves(list(pieces))
+        yield from (moves.at(slice(start, start + rows)) for start in range(0, len(moves), rows))
+        return
+    chains: list[list[Moves]] = []
+    for piece in pieces:
+        if len(piece) and chains and chains[-1][-1].times[-1] <= piece.times[0]:
+            chains[-1].append(piece)  # the usual case, as rows come by block
+        elif len(piece):
+            chains.append([piece])
+    sources = [_slices(chain, max(rows // len(chains), 16)) for chain in chains]
+    yield from merge_sorted(sources, lambda moves: moves.times, Moves.at, joined_moves)
+
+
+def _slices(chain: Sequence[Moves], rows: int) -> Iterator[Moves]:
+    for moves in chain:
+        for start in range(0, len(moves), rows):
+            part = moves.at(slice(start, start + rows))
+            yield Moves(part.times.astype(np.int64), part.senders, part.receivers, part.values)
 
 
 # ---------------------------------------------------------------------- files

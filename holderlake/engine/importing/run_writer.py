@@ -6,7 +6,8 @@ address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,10 +15,10 @@ import numpy as np
 
 from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
 from holderlake.engine.files.arrays import ArrayFile, array_file
-from holderlake.engine.files.parts import Moves
+from holderlake.engine.files.transfer_arrays import Moves
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.keys import merge_sorted
-from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
+from holderlake.engine.importing.keys import are_among, merge_sorted
+from holderlake.engine.importing.spill import ArrayBuckets, Sample
 from holderlake.engine.numeric.bigint import Array
 
 _BITS: Final = (ANY, INWARD, OUTWARD)
@@ -114,15 +115,8 @@ def entries_of_run(run: Run, rows: int, span: tuple[int, int] | None = None) -> 
         first_owner = int(np.searchsorted(run.starts, start, side="right")) - 1
         last_owner = int(np.searchsorted(run.starts, end, side="left"))
         edges = np.clip(run.starts[first_owner : last_owner + 1], start, end)
-        numbers = (
-            run.addresses[first_owner:last_owner]
-            if len(run.addresses)
-            else np.arange(first_owner, last_owner, dtype=np.int32)
-        )
-        part = slice(start, end)
-        yield AdjacencyEntries(
-            np.repeat(numbers, np.diff(edges)), run.others[part], run.times[part].astype(np.int64), run.kinds[part]
-        )
+        owners, part = np.repeat(run.addresses[first_owner:last_owner], np.diff(edges)), slice(start, end)
+        yield AdjacencyEntries(owners, run.others[part], run.times[part].astype(np.int64), run.kinds[part])
 
 
 def merged_entries(sources: Sequence[Iterator[AdjacencyEntries]]) -> Iterator[AdjacencyEntries]:
@@ -130,41 +124,14 @@ def merged_entries(sources: Sequence[Iterator[AdjacencyEntries]]) -> Iterator[Ad
     if len(sources) == 1:
         yield from sources[0]
         return
-    yield from (rows.entries for rows in merge_sorted([_rows(source) for source in sources], _keys, _Rows.at, _join))
+    yield from merge_sorted(sources, lambda entries: entries.keys, AdjacencyEntries.at, joined_entries)
 
 
-def joined_entries(sources: Iterable[Iterator[AdjacencyEntries]]) -> AdjacencyEntries:
-    """Return the entries of several sources, sorted by owner and time, in one batch."""
-    batches = [entries for source in sources for entries in source]
+def joined_entries(batches: Sequence[AdjacencyEntries]) -> AdjacencyEntries:
+    """Return the entries of several batches, sorted by owner and time, in one batch."""
+    if len(batches) == 1:
+        return batches[0]
     return AdjacencyEntries(*map(np.concatenate, zip(*batches, strict=True))).ordered()
-
-
-class _Rows:
-    """A batch of entries whose length is the number of entries, as ``merge_sorted`` expects. The length of those,
-    a tuple, is the number of its columns."""
-
-    def __init__(self, entries: AdjacencyEntries) -> None:
-        self.entries = entries
-
-    def __len__(self) -> int:
-        return len(self.entries.times)
-
-    def at(self, places: slice) -> _Rows:
-        return _Rows(self.entries.at(places))
-
-
-def _rows(source: Iterator[AdjacencyEntries]) -> Iterator[_Rows]:
-    return (_Rows(entries) for entries in source if len(entries.times))
-
-
-def _keys(rows: _Rows) -> Array:
-    return rows.entries.keys
-
-
-def _join(several: list[_Rows]) -> _Rows:
-    if len(several) == 1:
-        return several[0]
-    return _Rows(joined_entries([iter(rows.entries for rows in several)]))
 
 
 # ---------------------------------------------------------------------- writing
@@ -181,30 +148,31 @@ def write_run(
     with array_file(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, count)
-        owners, repeated = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
-        parts = 1 + count // budget.chunk
-        row, owner_before = 0, -1
-        for batch, owner_after in _with_next_owner(entries):
+        owners = ArrayBuckets(spool, budget.waiting)
+        counterparties = {bit: np.empty(0, np.int32) for bit in _BITS}  # of the last owner, in all batches until now
+        row, owner = 0, -1
+        for batch in entries:
             for name, column in (("others", batch.others), ("kinds", batch.kinds), ("times", batch.times)):
                 file.fill(name, row, column)
-            firsts = _firsts(batch)
+            is_divided = int(batch.owners[0]) == owner
+            begins, firsts = _is_first(batch.owners), _firsts(batch)
+            begins[0] = not is_divided
+            if is_divided:  # the owner's first entry with a counterparty may be in an earlier batch
+                head = slice(0, int(np.searchsorted(batch.owners, owner, side="right")))
+                for bit, known_ones in counterparties.items():
+                    firsts[head][are_among(known_ones, batch.others[head])] &= np.uint8(~bit & 0xFF)
             file.fill("firsts", row, firsts)
-            # a batch may divide an address: the first entry of a pair in a batch need not be the first of all
-            divided = np.flatnonzero(((batch.owners == owner_before) | (batch.owners == owner_after)) & (firsts != 0))
-            counterparties = batch.others[divided]
-            repeated.distribute(
-                counterparties % parts, (batch.owners[divided], counterparties, firsts[divided], divided + row)
-            )
-            begins = _is_first(batch.owners)
-            begins[0] = batch.owners[0] != owner_before
             starts = np.flatnonzero(begins)
             owners.add(0, (batch.owners[starts], starts + row, batch.times[starts].astype(times)))
-            row, owner_before = row + len(batch.owners), int(batch.owners[-1])
+            row, owner = row + len(batch.owners), int(batch.owners[-1])
+            tail = slice(int(np.searchsorted(batch.owners, owner)), None)
+            for bit, known_ones in counterparties.items():
+                pieces = [known_ones] if is_divided and tail.start == 0 else []
+                pieces.append(batch.others[tail][(firsts[tail] & bit) != 0])
+                counterparties[bit] = np.unique(np.concatenate(pieces))
         firsts = file.map_reserved("firsts")
-        for bucket in repeated.numbers():
-            _keep_first_bits(firsts, repeated.take(bucket))
         file.add("sums", _sums(firsts, budget.chunk))
-        _write_places(file, owners, count, budget.chunk)
+        _write_owners(file, owners, count)
 
 
 def range_edges(runs: Sequence[Run], addresses: int, max_entries: int) -> list[int]:
@@ -235,7 +203,9 @@ def merge_runs(
     sources = [
         _renumbered(entries_of_run(run, rows, span), added) for (run, added), span in zip(runs, spans, strict=True)
     ]
-    entries = iter([joined_entries(sources)]) if count <= max_entries else merged_entries(sources)
+    entries = merged_entries(sources)
+    if count <= max_entries:
+        entries = iter([joined_entries(list(itertools.chain.from_iterable(sources)))])
     is_wide = any(run.times.dtype.itemsize > 4 for run, _ in runs)
     write_run(path, entries, count, is_wide, spool, budget)
     return True
@@ -267,29 +237,11 @@ def join_runs(path: Path, runs: Sequence[Run], spool: Path, budget: Budget) -> i
                     row += len(chunk)
         row = 0
         for run in runs:
-            places = np.flatnonzero(run.entry_counts)
-            addresses = run.addresses if len(run.addresses) else places.astype(np.int32)
-            owners.add(0, (addresses, run.starts[places] + row, run.begun[places].astype(times)))
+            owners.add(0, (run.addresses, run.starts[:-1] + row, run.begun.astype(times)))
             row += len(run.others)
         file.add("sums", _sums(file.map_reserved("firsts"), budget.chunk))
-        _write_places(file, owners, count, budget.chunk)
+        _write_owners(file, owners, count)
     return count
-
-
-def _with_next_owner(entries: Iterable[AdjacencyEntries]) -> Iterator[tuple[AdjacencyEntries, int]]:
-    """Yield each batch of entries with an address number: the owner of the next batch's first entry.
-
-    For the last batch, the number is -1.
-    """
-    waiting: AdjacencyEntries | None = None
-    for batch in entries:
-        if not len(batch.owners):
-            continue
-        if waiting is not None:
-            yield waiting, int(batch.owners[0])
-        waiting = batch
-    if waiting is not None:
-        yield waiting, -1
 
 
 def _firsts(entries: AdjacencyEntries) -> Array:
@@ -317,22 +269,6 @@ def _is_first(ordered: Array) -> Array:
     return mask
 
 
-def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
-    """Correct ``firsts`` for pairs of owner and counterparty that are in several batches: keep each bit only in the
-    first row.
-
-    ``repeated`` has the columns owner, counterparty, bits, and row in ``firsts``.
-    """
-    owners, counterparties, bits, rows = repeated
-    pairs = (owners.astype(np.int64) << 32) | counterparties
-    order = np.argsort(pairs, kind="stable")
-    kept_bits = np.zeros(len(rows), np.uint8)
-    for bit in _BITS:
-        mine = order[(bits[order] & bit) != 0]
-        kept_bits[mine[_is_first(pairs[mine])]] |= bit
-    firsts[rows] = kept_bits
-
-
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
     """Yield the rows of ``Run.sums``: how often each bit of ``firsts`` is set before every ``STEP``-th entry."""
     totals = np.zeros((1, 3), np.int64)
@@ -347,47 +283,11 @@ def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
         totals = sums[-1:]
 
 
-def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
+def _write_owners(file: ArrayFile, owners: ArrayBuckets, count: int) -> None:
     """Write the arrays ``addresses``, ``starts`` and ``begun`` of a ``Run`` with ``count`` entries.
 
-    Bucket 0 of ``owners`` has three columns: owners (ascending), index and unix second of the owner's first entry. If
-    at least a quarter of all addresses have entries, ``addresses`` is left empty, and the other two arrays have a value
-    for every address number.
+    Bucket 0 of ``owners`` has three columns: owners (ascending), index and unix second of the owner's first entry.
     """
-    size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
-    if 4 * owners.rows_of(0) < size:
-        file.add("addresses", (block[0] for block in owners.blocks(0)))
-        file.add("starts", (*(block[1] for block in owners.blocks(0)), np.array([count])))
-        file.add("begun", (block[2] for block in owners.blocks(0)))
-        return
-    file.add("addresses", np.empty(0, np.int32))
-    file.add("starts", _starts(owners, count, chunk))
-    file.add("begun", _begun(owners, chunk))
-
-
-def _starts(owners: ArrayBuckets, count: int, chunk: int) -> Iterator[Array]:
-    for block, numbers in _windows(owners, chunk):
-        yield block[1][np.searchsorted(block[0], numbers)]
-    yield np.array([count])
-
-
-def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
-    for block, numbers in _windows(owners, chunk):
-        places = np.searchsorted(block[0], numbers)
-        yield np.where(block[0][places] == numbers, block[2][places], np.iinfo(block[2].dtype).max)
-
-
-def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
-    """Yield every address number from 0 to the last owner once, in chunks, each with the rows to search for it.
-
-    Bucket 0 of ``owners`` has a row for each owner, ascending. A yielded pair has a batch of these rows, and an array
-    of up to ``chunk`` consecutive address numbers. The batch contains, for each of these numbers, the first owner that
-    is equal or larger.
-    """
-    number = 0
-    for block in owners.blocks(0):
-        last_owner = int(block[0][-1])
-        while number <= last_owner:
-            numbers = np.arange(number, min(number + chunk, last_owner + 1), dtype=np.int32)
-            yield block, numbers
-            number += len(numbers)
+    file.add("addresses", (block[0] for block in owners.blocks(0)))
+    file.add("starts", (*(block[1] for block in owners.blocks(0)), np.array([count])))
+    file.add("begun", (block[2] for block in owners.blocks(0)))

@@ -57,7 +57,7 @@ def map_batches(
     the first batch. ``computed_at`` is the time in the column ``dt_update``; None means the present. Raises
     ``UnknownToken`` or ``UnsupportedToken`` at the first token that is unknown or not supported.
     """
-    snapshot, computed_at = store.cached_snapshot(), computed_at or utc_now()
+    snapshot, computed_at = store.snapshot(), computed_at or utc_now()
     view = snapshot.view()
 
     def compute(key: tuple[str, str], call_instants: Sequence[datetime]) -> dict[str, pa.Table]:
@@ -81,7 +81,7 @@ def holder_batches(
     All batches read the state that the store has at the first batch. Address details are null unless ``details`` is
     true. Raises ``UnknownToken`` or ``UnsupportedToken``.
     """
-    snapshot = store.cached_snapshot()
+    snapshot = store.snapshot()
     view = snapshot.view()
 
     def compute(key: tuple[str, str], call_instants: Sequence[datetime]) -> pa.Table:

@@ -145,11 +145,7 @@ def first_times(store: Store, view: View) -> Array:
         dtype = np.result_type(*(run.times.dtype for run in runs)) if runs else np.dtype(np.uint32)
         times = np.full(size, np.iinfo(dtype).max, dtype)
         for run in runs:
-            if len(run.addresses):
-                times[run.addresses] = np.minimum(times[run.addresses], run.begun)
-            else:
-                head = times[: len(run.begun)]
-                np.minimum(head, np.where(run.begun == np.iinfo(run.begun.dtype).max, head, run.begun), out=head)
+            times[run.addresses] = np.minimum(times[run.addresses], run.begun)
         return times
 
     return store.cached("first times", view, compute)
@@ -161,7 +157,7 @@ def _busy_addresses(store: Store, view: View) -> Array:
     pieces: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:
         places = np.flatnonzero(run.entry_counts * len(view.runs) > limit)
-        pieces.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
+        pieces.append(run.addresses[places].astype(np.int64))
     return np.unique(np.concatenate(pieces))
 
 

@@ -20,18 +20,11 @@ from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.entries import entries_of
 from holderlake.engine.files.listing import OPENING
-from holderlake.engine.records import TokenInfo
+from holderlake.engine.records import TokenInfo, schema_of
 from holderlake.engine.store.store import Store
 
-ITEMS: Final = pa.schema(
-    [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("token_id", pa.string(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("quantity", pa.string(), nullable=False),
-        pa.field("since", pa.timestamp("us"), nullable=False),
-    ]
+ITEMS: Final = schema_of(
+    "chain VARCHAR, token_address VARCHAR, token_id VARCHAR, address VARCHAR, quantity VARCHAR, since TIMESTAMP"
 )
 """Columns of a table with one row for each item and holder.
 

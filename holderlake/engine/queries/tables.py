@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holderlake.core.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
 from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.listing import View
-from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_digits, to_ints
+from holderlake.engine.numeric.bigint import Array, from_ints, resized, to_ints
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
 
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
-_LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
-"""The least amount that is too large for the decimal column, with 18 decimals, as 32-bit digits.
+_LIMITS: Final = from_ints([(10**20 - 1) * 10**decimals for decimals in range(_PLACES + 1)], 2)
+"""The least raw amount that is too large for the decimal column, by the token's decimals.
 
 From this amount on, only the column with the exact text has the amount.
 """
@@ -111,54 +112,25 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 
     ``holderlake.core.contract.tables.amount_columns`` describes them.
     """
-    scaled = _scaled(amounts)
-    dense = np.ascontiguousarray(from_digits(scaled[:, :4]))
-    decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])
-    wide = np.flatnonzero(_reaches(scaled, _LIMIT) | (amounts.decimals > _PLACES))
-    if not len(wide):
-        return {name: decimal, f"{name}_exact": pa.nulls(len(dense), pa.string())}
-    raw = zip(to_ints(amounts.limbs[wide]), amounts.decimals[wide].tolist(), strict=True)
-    rows = [amount_columns(name, token_units(*amount)) for amount in raw]
-    wide_columns = {column: pa.array([row[column] for row in rows]) for column in (name, f"{name}_exact")}
-    place_of = np.full(len(dense), -1)
-    place_of[wide] = np.arange(len(wide))
-    texts = spread(wide_columns[f"{name}_exact"].cast(pa.string()), place_of)
-    places = np.where(place_of < 0, np.arange(len(dense)), len(dense) + place_of)
-    return {
-        name: pa.concat_arrays([decimal, wide_columns[name].cast(AMOUNT_TYPE)]).take(pa.array(places)),
-        f"{name}_exact": texts,
-    }
-
-
-def _scaled(amounts: Amounts) -> Array:
-    """Return the amounts, scaled to 18 decimals, as rows of at least four 32-bit digits.
-
-    Amounts of tokens with more than 18 decimals become 0.
-    """
-    numbers = to_digits(amounts.limbs)
-    # 2 more digits are enough for numbers up to 10^18 times as large
-    digits = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
-    digits[:, : numbers.shape[1]] = numbers
-    missing = np.maximum(_PLACES - amounts.decimals, 0)
-    digits[amounts.decimals > _PLACES] = 0
-    for places in (np.minimum(missing, 9), missing - np.minimum(missing, 9)):
-        if places.any():
-            digits *= 10 ** places[:, None]
-            for place in range(digits.shape[1] - 1):
-                digits[:, place + 1] += digits[:, place] >> 32
-                digits[:, place] &= 0xFFFFFFFF
-    return digits
-
-
-def _reaches(numbers: Array, least: Array) -> Array:
-    """Return, for each number, whether it is at least ``least``. Both are 32-bit digits, lowest first."""
-    above = np.asarray(numbers[:, len(least) :].any(axis=1))
-    is_equal = ~above
-    for place in range(len(least) - 1, -1, -1):
-        above |= is_equal & (numbers[:, place] > least[place])
-        is_equal &= numbers[:, place] == least[place]
-    reached: Array = above | is_equal
-    return reached
+    decimals, raw = np.minimum(amounts.decimals, _PLACES), resized(amounts.limbs, 2).copy()
+    limits = _LIMITS[decimals]
+    is_wide = (raw[:, 1] > limits[:, 1]) | ((raw[:, 1] == limits[:, 1]) & (raw[:, 0] >= limits[:, 0]))
+    is_wide |= (amounts.decimals > _PLACES) | amounts.limbs[:, 2:].any(axis=1)
+    raw[is_wide] = 0
+    pieces, order = [pa.array([], AMOUNT_TYPE)], np.argsort(decimals, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(decimals[order])) + 1):
+        scale = int(decimals[places[0]]) if len(places) else 0
+        buffers = [None, pa.py_buffer(raw[places])]
+        pieces.append(pa.Array.from_buffers(pa.decimal128(38, scale), len(places), buffers).cast(AMOUNT_TYPE))
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    numbers, texts = pa.concat_arrays(pieces).take(pa.array(back)), pa.nulls(len(order), pa.string())
+    if is_wide.any():
+        wide = zip(to_ints(amounts.limbs[is_wide]), amounts.decimals[is_wide].tolist(), strict=True)
+        rows, mask = [amount_columns(name, token_units(*amount)) for amount in wide], pa.array(is_wide)
+        numbers = pc.replace_with_mask(numbers, mask, pa.array([row[name] for row in rows], AMOUNT_TYPE))
+        texts = pc.replace_with_mask(texts, mask, pa.array([row[f"{name}_exact"] for row in rows], pa.string()))
+    return {name: numbers, f"{name}_exact": texts}
 
 
 def token_units(raw: int, decimals: int) -> Decimal:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import indexed_tokens, labels, tokens
@@ -20,45 +20,11 @@ from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.catalog.tokens import search
 from holderlake.engine.records import Key, Label, TokenInfo
 
-K = TypeVar("K")
 T = TypeVar("T")
 P = ParamSpec("P")
 
 _MOST_TOKENS: Final = 100_000
 """The most tokens whose metadata is kept in memory."""
-
-
-class KeyedCache(Generic[K, T]):
-    """A cache of values by key. It also remembers which keys have no value."""
-
-    def __init__(self) -> None:
-        self._values: dict[K, T | None] = {}
-
-    def get(self, keys: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, T]]) -> dict[K, T]:
-        """Return the values of the keys that have one. ``read`` is called at most once, with the keys that are not
-        cached."""
-        missing = [key for key in keys if key not in self._values]
-        if missing:
-            values = read(missing)
-            self._values.update((key, values.get(key)) for key in missing)
-        return {key: value for key in keys if (value := self._values[key]) is not None}
-
-
-class MetadataCache:
-    """A cache of tokens and labels, for reading many tokens in a row.
-
-    ``generation`` is the number of the store's latest change when the cache was made. Cached values never expire.
-    """
-
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.tokens: KeyedCache[Key, TokenInfo] = KeyedCache()
-        self._labels: dict[tuple[str | None, int | None], KeyedCache[str, AddressLabel]] = {}
-
-    def labels(self, chain: str | None, at: int | None) -> KeyedCache[str, AddressLabel]:
-        """Return the cache of merged labels, by address, for maps of ``chain`` as of ``at``. None means that no chain
-        has precedence, or the last labels of each source."""
-        return self._labels.setdefault((chain, at), KeyedCache())
 
 
 class Metadata:
@@ -70,7 +36,6 @@ class Metadata:
     def __init__(self, root: Path, changes: ChangeLog) -> None:
         self.root = root
         self._changes = changes
-        self._metadata: MetadataCache | None = None
         self._cached: dict[str, tuple[object, Any]] = {}
 
     def _catalog(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -118,11 +83,8 @@ class Metadata:
             return query(catalog, *args, **kwargs)
 
     def metadata_generation(self) -> int:
-        """Return the number of the latest change (the generation) that the returned metadata include.
-
-        A cached snapshot returns the generation at which it was made.
-        """
-        return self._metadata.generation if self._metadata else self._changes.generation()
+        """Return the number of the latest change (the generation) that the returned metadata include."""
+        return self._changes.generation()
 
     def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
         """Return the result of ``compute``, cached under ``name``. Compute it again if ``key`` differs from that of the
@@ -139,20 +101,15 @@ class Metadata:
 
     def tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
         """Return the stored metadata of tokens, by chain and address. Tokens without metadata are left out."""
-        if self._metadata:
-            return self._metadata.tokens.get(keys, self._read_tokens)
         cache: dict[Key, TokenInfo] = self.cached("tokens", self.metadata_generation(), dict)
         stored_tokens = {key: cache[key] for key in keys if key in cache}
         missing = [key for key in keys if key not in stored_tokens]
         if missing:
-            read = self._read_tokens(missing)
+            read = self.read(tokens.read_tokens, missing)
             if len(cache) < _MOST_TOKENS:
                 cache.update(read)
             stored_tokens |= read
         return stored_tokens
-
-    def _read_tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
-        return self.read(tokens.read_tokens, keys)
 
     def indexed_tokens(self) -> list[Key]:
         """Return the tokens whose transfers count on every map, sorted by chain and address."""
@@ -171,10 +128,6 @@ class Metadata:
 
         ``at`` is a unix second of ``label_time``; None means the last labels of each source.
         """
-        read = partial(self._read_labels, chain, at)
-        return self._metadata.labels(chain, at).get(addresses, read) if self._metadata else read(addresses)
-
-    def _read_labels(self, chain: str | None, at: int | None, addresses: Sequence[str]) -> dict[str, AddressLabel]:
         return self.read(labels.merged_labels, addresses, chain, at)
 
     def period_starts(self) -> list[int]:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.files.disk_errors import sqlite_failures
-from holderlake.engine.files.listing import read_listing
 from holderlake.engine.importing.paths import FOLDERS
 
 
@@ -44,10 +43,7 @@ def snapshot(root: Path) -> StoreSnapshot:
     """Return the committed state of the store in ``root``. Raises ``UnusableStore`` if the catalogue is damaged."""
     with closing(catalogue.connect(root)) as connection, sqlite_failures(root / catalog_copy.CATALOG):
         connection.execute("BEGIN")
-        listing = read_listing(connection)
+        listed = [path for (path,) in connection.execute("SELECT path FROM listed")]
         image = catalog_copy.image_of(connection)
         connection.rollback()
-    parts = [path for parts in listing.parts.values() for part in parts for path in part.paths]
-    runs = [f"arrays/{run.file}.run" for run in listing.runs]
-    volumes = [f"arrays/{volume.file}.volume" for volume in listing.volumes]
-    return StoreSnapshot(image.pages, catalog_copy.stored_copy(image), [*parts, *runs, *volumes])
+    return StoreSnapshot(image.pages, catalog_copy.stored_copy(image), listed)

@@ -37,12 +37,12 @@ from holderlake.engine.files.integrity import FileChecks, read_sums
 from holderlake.engine.files.listing import CORRECTION, History, Listing, OpenFiles, PartFile, View, history_of
 from holderlake.engine.importing.built import BuiltFiles
 from holderlake.engine.importing.change import Change
-from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
+from holderlake.engine.importing.paths import FOLDERS, ImportFolder, remove_killed_imports
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS, ImportReport, Key
-from holderlake.engine.store.metadata import Metadata, MetadataCache
+from holderlake.engine.store.metadata import Metadata
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
 
 T = TypeVar("T")
@@ -121,8 +121,6 @@ class Store(Metadata):
         missing = [name for name in TRANSFERS.names if name not in transfers.schema.names]
         if missing:
             raise KeyError(f"transfers have no column {', '.join(missing)}; give all columns of records.TRANSFERS")
-        if isinstance(transfers, pa.Table):
-            refuse_if_too_large(self.root, transfers.num_rows, self._listing())
         with self.change() as (catalog, change):
             new_contracts: list[str] = []
 
@@ -301,12 +299,6 @@ class Store(Metadata):
         """
         pinned = copy.copy(self)
         pinned._pinned = self._pinned or self._current()
-        return pinned
-
-    def cached_snapshot(self) -> Store:
-        """Return a snapshot that reads each token and label only once, for many results in a row."""
-        pinned = self.snapshot()
-        pinned._metadata = MetadataCache(self._changes.generation())
         return pinned
 
     def label_time(self, second: int) -> int | None:

@@ -238,7 +238,7 @@ class _Backfill:
         )
         keys = {day: partition_key(day[0], datetime.fromisoformat(day[1])) for day in filled_days}
         unlogged_days = [day for day in filled_days if keys[day] not in logged_partitions]
-        for day, metadata in warehouse_metadata(workspace, unlogged_days, plotted_tokens=1).items():
+        for day, metadata in warehouse_metadata(workspace, unlogged_days).items():
             context.log_event(AssetMaterialization("warehouse", partition=keys[day], metadata=metadata))
 
 

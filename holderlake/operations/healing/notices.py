@@ -17,10 +17,10 @@ from dagster import (
     sensor,
 )
 
-from holderlake.assets.checks import FAILED_REQUESTS_TAG
 from holderlake.core.contract.times import from_unix
-from holderlake.core.dagster.failures import ENDPOINT_TAG, ERROR_TAG, NOT_DELIVERED, PARTITION_TAG, REPETITION_TAG
+from holderlake.core.dagster.failures import NOT_DELIVERED
 from holderlake.core.dagster.processes import is_of_home
+from holderlake.core.dagster.tags import ENDPOINT_TAG, ERROR_TAG, FAILED_REQUESTS_TAG, PARTITION_TAG, REPETITION_TAG
 from holderlake.core.workspace import Workspace
 from holderlake.operations.alerts.delivery import has_unsent, notify
 from holderlake.operations.alerts.notices import (

@@ -10,10 +10,11 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, PartitionKeyR
 
 from holderlake.assets import STREAMS
 from holderlake.core.contract.times import as_utc, from_unix, parse_when
-from holderlake.core.dagster.failures import ERROR_TAG, INCOMPLETE, PARTITION_TAG, REPETITION_TAG, RUN_CEILING
-from holderlake.core.dagster.partitions import CHAIN_BY_DAY, RANGE_TAGS, days_of, instants_of
+from holderlake.core.dagster.failures import INCOMPLETE, RUN_CEILING
+from holderlake.core.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
 from holderlake.core.dagster.processes import ASSET_JOB, is_of_home
-from holderlake.core.dagster.runs import INGEST, LACKS_TAG
+from holderlake.core.dagster.runs import INGEST
+from holderlake.core.dagster.tags import ERROR_TAG, LACKS_TAG, PARTITION_TAG, RANGE_TAGS, REPETITION_TAG
 from holderlake.core.settings import SettingsError
 from holderlake.core.workspace import Workspace
 from holderlake.operations.backfill.job import BACKFILL, BackfillConfig, chains_of, with_instants

@@ -21,9 +21,9 @@ from dagster import (
 )
 
 from holderlake.assets import STREAMS
-from holderlake.core.dagster.failures import INCOMPLETE, REPETITION_TAG
+from holderlake.core.dagster.failures import INCOMPLETE
 from holderlake.core.dagster.partitions import partition_key
-from holderlake.core.dagster.runs import LIMITS
+from holderlake.core.dagster.tags import LIMITS, REPETITION_TAG
 from holderlake.core.dagster.versions import watch
 from holderlake.core.ingest.stream import partition_of, watched_tokens
 from holderlake.core.settings import Settings

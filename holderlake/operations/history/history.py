@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
-
-from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
 from holderlake.core.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.core.storage.sqlite import DatabaseError
-from holderlake.operations.maintenance.retention import Expired
+
+if TYPE_CHECKING:  # 'holderlake ui' runs for months, and needs 60 MB less without Dagster
+    from dagster import DagsterInstance
+
+    from holderlake.operations.maintenance.retention import Expired
 
 FORMAT: Final = 1
 """Format of the folder. Dagster's own tables are of the version of Dagster that the format file names."""
 
-_ENDED: Final = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 _BATCH: Final = 500
 _REPOSITORY: Final = ".dagster/repository"
 """Tag by which Dagster stores the repository and code location of a run."""
@@ -38,15 +39,20 @@ def expired_runs(
     ``folder`` is the folder of the history; files of deleted runs are deleted there. ``repository`` limits it to the
     runs of one code location, because an instance may have several.
     """
+    from dagster import DagsterRunStatus, RunsFilter
+
+    from holderlake.operations.maintenance.retention import Expired
+
     if age is None:
         return
+    ended = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
     latest = {
         event.run_id
         for key in instance.all_asset_keys()
         if (event := instance.get_latest_materialization_event(key)) is not None
     }
     tags = {_REPOSITORY: repository} if repository else {}
-    run_filter = RunsFilter(statuses=_ENDED, tags=tags, updated_before=datetime.now(UTC) - age)
+    run_filter = RunsFilter(statuses=ended, tags=tags, updated_before=datetime.now(UTC) - age)
     runs: list[str] = []
     cursor = None
     while records := instance.get_run_records(run_filter, limit=_BATCH, cursor=cursor):

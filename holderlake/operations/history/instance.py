@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
-
-from dagster import DagsterInstance
-from sqlalchemy.exc import SQLAlchemyError
+from typing import TYPE_CHECKING, Final
 
 from holderlake.core.storage.atomic_files import full_disk, is_full, write_whole
 from holderlake.core.storage.locks import locked
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.operations.history.history import check_history, removed_event_log
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
 
 _prepared: set[str] = set()
 """Values of ``DAGSTER_HOME`` that this process set."""
@@ -64,6 +64,9 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
 
     Raises ``DatabaseError`` if one of its files is damaged or can't be written.
     """
+    from dagster import DagsterInstance
+    from sqlalchemy.exc import SQLAlchemyError
+
     user_home = own_dagster_home(home)
     config = (user_home or home) / "dagster.yaml"
     if not user_home:
@@ -102,6 +105,8 @@ def _remove_empty_databases(home: Path) -> None:
 @contextmanager
 def _explained_settings(path: Path) -> Iterator[None]:
     """Raise ``DatabaseError`` within the block if Dagster cannot read its settings file."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         yield
     except (SQLAlchemyError, sqlite3.DatabaseError, OSError):

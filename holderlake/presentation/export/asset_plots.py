@@ -7,6 +7,7 @@ Plots through time are in ``history_plots``.
 from __future__ import annotations
 
 import base64
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -23,18 +24,12 @@ from dagster import MetadataValue
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+from PIL import Image
 
 from holderlake.core.contract.figures import FIGURES
 from holderlake.core.contract.text import printable
 from holderlake.core.lake.lake import Lake
-from holderlake.presentation.export.history_plots import (
-    DIALOG,
-    DIALOG_DPI,
-    legend_below,
-    numbers,
-    percent_tick,
-    small_png,
-)
+from holderlake.presentation.export.history_plots import legend_below, numbers, percent_tick
 from holderlake.presentation.pictures.drawing.colours import PALETTE
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
@@ -47,6 +42,12 @@ _log = logging.getLogger(__name__)
 _Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
 _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 _TEXT_SIZE: Final = 9.5
+"""Points; 12.7 pixels in Dagster's dialog, which shows pictures in their own size."""
+_WIDTH: Final = 7.0
+"""Inches of a plot at ``_DPI``: as wide as Dagster's dialog."""
+_DPI: Final = 96
+_COLOURS: Final = 64
+"""Colours of a plot in Dagster's history, which stores it three times."""
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
@@ -75,7 +76,7 @@ def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, Meta
 
 def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], title: str) -> bytes:
     with plain_text():
-        figure = Figure(figsize=(DIALOG, 4.6), dpi=DIALOG_DPI, layout="constrained")
+        figure = Figure(figsize=(_WIDTH, 4.6), dpi=_DPI, layout="constrained")
         axes = figure.subplots()
         draw(axes, rows, symbols)
         axes.set_title(title, fontsize=_TEXT_SIZE, loc="left")
@@ -83,8 +84,17 @@ def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], title: str
         axes.tick_params(labelsize=_TEXT_SIZE)
         for label in (axes.xaxis.label, axes.yaxis.label):
             label.set_fontsize(_TEXT_SIZE)
-        legend_below(figure, axes, "black", DIALOG)
-        return small_png(figure)
+        legend_below(figure, axes, "black", _WIDTH)
+        return _small_png(figure)
+
+
+def _small_png(figure: Figure) -> bytes:
+    """Return a figure as a PNG of few colours: a quarter of its bytes."""
+    drawn, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png")
+    with Image.open(drawn) as picture:
+        picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    return small.getvalue()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Plots of tokens through time: one token in reports, several below each other in the metadata of Dagster's warehouse.
+"""Plots of a token through time, for reports.
 
 Plots of one partition are in ``asset_plots``. The plots here show only numbers, dates and addresses, because names and
 labels are untrusted.
@@ -6,10 +6,8 @@ labels are untrusted.
 
 from __future__ import annotations
 
-import base64
 import io
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from math import nan
@@ -21,32 +19,20 @@ import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 
 from holderlake.core.contract.figures import FIGURES, HEADLINE, UNITS
-from holderlake.core.warehouse.warehouse import Warehouse
-from holderlake.presentation.export.token_history import Period, token_history
 from holderlake.presentation.pictures.drawing.colours import PALETTE
 
-_log = logging.getLogger(__name__)
-_FEWEST_MAPS: Final = 3
-"""Fewest maps of a token in ``history_markdown``. Tokens with fewer maps are left out."""
 _REST_HUE: Final = "#9aa3af"
 _LONGEST_NAME: Final = 22
 _LAST_LETTER: Final = 0x250
 """Code points from here on are not Latin."""
 _NAMED_CLUSTERS: Final = 6
 _TEXT_SIZE: Final = 9.5
-"""Points; 12.7 pixels in Dagster's dialog, which shows pictures in their own size."""
 WIDTH, NARROW = 8.6, 4.2
 """Inches of a plot in a report, on a screen and on a phone."""
-DIALOG: Final = 7.0
-"""Inches of a plot in Dagster's dialog at ``DIALOG_DPI``: as wide as the dialog."""
-DIALOG_DPI: Final = 96
-_COLOURS: Final = 64
-"""Colours of a plot in Dagster's history."""
 _SETTINGS: Final[Any] = {"svg.hashsalt": "holderlake", "svg.fonttype": "path", "text.parse_math": False}
 
 
@@ -183,54 +169,20 @@ def plot(question: str, rows: pa.Table, look: Look, width: float = WIDTH) -> byt
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(width, 3.7), layout="constrained", facecolor=look.ground)
         _draw(figure, question, rows, look, width)
-        return _file(figure, "svg")
+        file = io.BytesIO()
+        figure.savefig(file, format="svg", facecolor=figure.get_facecolor(), metadata={"Date": None})
+        return file.getvalue()
 
 
-def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, str]:
-    """Return Markdown images by title, with a plot for each token that has enough maps. Empty after an error."""
-    try:
-        answers = _answers(warehouse, chain, tokens, until)
-        return {f"{name} through time": _below_each_other(name, plots) for name, plots in answers.items() if plots}
-    except Exception as error:  # plots never fail a run
-        _log.warning("the plots of %s through time are left out: %s", chain, error)
-        return {}
-
-
-def _answers(
-    warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime
-) -> dict[str, list[tuple[str, pa.Table]]]:
-    """Return the rows that each plot draws, by query name: pairs of a token's symbol and its rows."""
-    answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
-    for address in tokens:
-        with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:
-            symbol = history.ask("token")["symbol"][0].as_py()
-            tables = {question: history.ask(question) for question in PLOTS}
-        if tables["concentration"].num_rows >= _FEWEST_MAPS:
-            for question, rows in tables.items():
-                if rows.num_rows:
-                    answers[question].append((_name(address, symbol), rows))
-    return answers
-
-
-def _below_each_other(question: str, plots: Sequence[tuple[str, pa.Table]]) -> str:
-    with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=(DIALOG, 3.2 * len(plots)), dpi=DIALOG_DPI, layout="constrained")
-        for (token, rows), part in zip(plots, figure.subfigures(len(plots), squeeze=False).flat, strict=True):
-            _draw(part, question, rows, LIGHT, DIALOG, f"{TITLES[question]} · {token}")
-        text = base64.b64encode(small_png(figure)).decode()
-    return f"![{TITLES[question]}](data:image/png;base64,{text})"
-
-
-def _draw(figure: FigureBase, question: str, rows: pa.Table, look: Look, width: float, title: str = "") -> None:
+def _draw(figure: Figure, question: str, rows: pa.Table, look: Look, width: float) -> None:
     """Draw the rows of a query with a legend below. ``width`` (inches) is that of the figure."""
     axes = figure.subplots()
-    axes.set_title(title, fontsize=_TEXT_SIZE, loc="left", color=look.ink)
     PLOTS[question](axes, rows, look)
     _finish(axes, look)
     legend_below(figure, axes, look.ink, width)
 
 
-def legend_below(figure: FigureBase, axes: Axes, ink: str, width: float) -> None:
+def legend_below(figure: Figure, axes: Axes, ink: str, width: float) -> None:
     """Add the legend of the axes below them, as far as they have labels, in a figure of ``width`` inches."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
@@ -253,23 +205,6 @@ def _finish(axes: Axes, look: Look) -> None:
         locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call] # matplotlib has no type for it
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call] # as above
-
-
-def small_png(figure: Figure) -> bytes:
-    """Return a figure as a PNG of few colours: a quarter of its bytes, which Dagster's history stores three times."""
-    file = io.BytesIO()
-    with Image.open(io.BytesIO(_file(figure, "png"))) as picture:
-        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
-    few.save(file, "png", optimize=True)
-    return file.getvalue()
-
-
-def _file(figure: Figure, form: str) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(
-        file, format=form, facecolor=figure.get_facecolor(), metadata={"Date": None} if form == "svg" else {}
-    )
-    return file.getvalue()
 
 
 def _name(address: str, label: str | None) -> str:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+
+from holderlake.core.contract.chains import BURN_ADDRESSES
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Scene:
 
     ``nodes`` has bubbles by rank, then rings, then dots. ``clusters`` are in descending order of their share.
     ``figures`` has the values of ``FIGURES`` by column; None if a figure does not apply.
-    ``listed`` is the number of top holders, including those that are not drawn.
+    ``listed`` is the number of top holders, including those that are not drawn, whose kinds are ``left_out``.
     """
 
     nodes: tuple[Node, ...]
@@ -75,6 +77,25 @@ class Scene:
     clusters: tuple[ClusterFigures, ...]
     figures: Mapping[str, float | None]
     listed: int
+    left_out: tuple[str, ...] = ()
+
+
+_KINDS: Final = {
+    "exchange": "exchanges",
+    "pool": "pools",
+    "contract": "contracts",
+    "burn": "burn addresses",
+    "hub": "busiest wallets",
+}
+"""The kinds of addresses without one owner, and their plurals, as in ``web/src/format.ts``."""
+
+
+def kind_of(row: Mapping[str, Any]) -> str:
+    """Return the kind of an address that belongs to no single owner; ``hub`` is one of the busiest wallets."""
+    if row["address"] in BURN_ADDRESSES:
+        return "burn"
+    flags = {"exchange": row["is_cex"], "pool": row["is_dex"], "contract": row["is_contract"]}
+    return next((kind for kind, is_set in flags.items() if is_set), "hub")
 
 
 def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
@@ -82,6 +103,7 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
     members = tables["cluster_members"].select(["address", "cluster_id"]).to_pydict()
     cluster = dict(zip(members["address"], members["cluster_id"], strict=True))
     columns = ["kind", "address", "rank", "share", "is_shown_on_map", "label", "time_node"]
+    columns += ["is_cex", "is_dex", "is_contract"]
     rows = tables["map_nodes"].select(columns).to_pylist()
     # the picture must not depend on the order of the rows
     rows.sort(key=lambda row: (row["rank"] or 0, row["address"], row["time_node"] or 0))
@@ -101,7 +123,11 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
         ),
     )
     lines, (figures,) = _lines(tables["grouped_transfers"], nodes), tables["maps"].to_pylist()
-    return Scene(nodes, lines, _clusters(tables), figures, len(holders))
+    if not any(row["label"] or row["is_cex"] or row["is_dex"] for row in rows):  # 0 only says that nothing is known
+        figures |= {name: figures[name] or None for name in ("cexs", "dexs")}
+    kinds = {kind_of(row) for row in holders if not row["is_shown_on_map"]}
+    left_out = tuple(plural for kind, plural in _KINDS.items() if kind in kinds)
+    return Scene(nodes, lines, _clusters(tables), figures, len(holders), left_out)
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.lake.lake import Lake
 from holderlake.core.settings import Settings
-from holderlake.scale.bucket.objects import Below, Objects, open_objects
+from holderlake.scale.bucket.objects import Objects, open_objects
 from holderlake.scale.bucket.segments import BucketSegments
 from holderlake.scale.bucket.storage import ARCHIVE, CACHE_BYTES, BucketStorage
 from holderlake.scale.bucket.sync import pull
@@ -30,7 +30,9 @@ def archive_of(settings: Settings, lake: Lake) -> AnswerArchive:
     storage = lake.storage
     if not isinstance(storage, BucketStorage):
         raise TypeError(f"the lake {storage.name} is not in a bucket")
-    segments = BucketSegments(storage.folder / "archive", Below(storage.objects, ARCHIVE))
+    url = f"{(settings.lake.url or '').rstrip('/')}/{ARCHIVE}"
+    objects = open_objects(url, settings.lake.endpoint, settings.lake.region)
+    segments = BucketSegments(storage.folder / "archive", objects)
     return AnswerArchive(segments.root, segments, _may_be_old(settings, storage.objects), storage.records)
 
 

@@ -242,35 +242,7 @@ class Bucket:
             raise ObjectsError(f"{self.url} can't be {verb}: {_first_line(error)}") from None
 
 
-class Below:
-    """The objects of ``objects`` in one folder, by their names below that folder."""
-
-    def __init__(self, objects: Objects, folder: str) -> None:
-        self._objects = objects
-        self._folder = f"{folder}/"
-        self.url: str = f"{objects.url.rstrip('/')}/{folder}"
-
-    def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
-        return self._objects.get(self._folder + name, max_bytes)
-
-    def part(self, name: str, start: int, length: int) -> bytes:
-        return self._objects.part(self._folder + name, start, length)
-
-    def put(self, name: str, data: bytes) -> None:
-        self._objects.put(self._folder + name, data)
-
-    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
-        return self._objects.put_if(self._folder + name, data, version)
-
-    def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
-        for listed in self._objects.list(self._folder + prefix, self._folder + after_name if after_name else ""):
-            yield listed._replace(name=listed.name.removeprefix(self._folder))
-
-    def delete(self, names: Iterable[str]) -> None:
-        self._objects.delete(self._folder + name for name in names)
-
-
-Objects: TypeAlias = Folder | Bucket | Below
+Objects: TypeAlias = Folder | Bucket
 """A storage of objects. ``Folder`` says what its methods do; other storages have the same ones."""
 
 

@@ -66,11 +66,6 @@ def commit(table: Table, change: Change, publication: str) -> None:
             tags.create_tag(snapshot_id, publication)
 
 
-def snapshot_of(table: Table, publication: str) -> int:
-    """Return the id of a table's snapshot in a publication. Raises ``KeyError`` for an unknown one."""
-    return int(table.refs()[publication].snapshot_id)
-
-
 def last_publication(catalog: Catalog) -> str | None:
     """Return the id of the last complete publication; None if there is none."""
     publication: str | None = catalog.load_namespace_properties(NAMESPACE).get(PUBLICATION)

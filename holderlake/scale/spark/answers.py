@@ -72,7 +72,7 @@ def _opened(root: str, catalog: str) -> Store:
     """
     folder = TemporaryDirectory(prefix="holderlake-store-", dir=local_folder())
     link_store(Path(folder.name), Path(root), Path(catalog))
-    store = Store(Path(folder.name), None, refuse_unlisted=False).cached_snapshot()
+    store = Store(Path(folder.name), None, refuse_unlisted=False).snapshot()
     weakref.finalize(store, folder.cleanup)
     return store
 

@@ -193,10 +193,14 @@ def with_item_values(raw: RawTable) -> RawTable:
     return raw.over(raw.table.set_column(place, "value", pc.if_else(pc.and_(is_item, is_blank), "1", values)))
 
 
-def suggestion(names: Sequence[str]) -> str:
-    """Return the ``--map`` options for columns with usual names as a text, which is empty if there are none."""
+def suggestion(names: Sequence[str], rows_at: str | None = None) -> str:
+    """Return the ``--map`` options for columns with usual names as a text, which is empty if there are none.
+
+    Columns of the list of rows that the path ``rows_at`` names are better than those of the objects around it.
+    """
+    inner = f"{(rows_at or '').rpartition('.')[2]}."
     ranks = [
-        (*rank, ours, name)
+        (not name.startswith(inner), *rank, ours, name)
         for ours, synonyms in _GUESSES.items()
         for name in names[:_MOST_GUESSED]
         if "blockhash" not in folded_name(name)
@@ -209,6 +213,12 @@ def suggestion(names: Sequence[str]) -> str:
     folded_names = {folded_name(name): name for name in names}
     if {"value", "amount", "decimals"} <= folded_names.keys():  # the value is then a price, as in exports of Solscan
         pairs["value"] = folded_names["amount"]
+    exact_amounts = [name for name in map(folded_name, _USUAL_WORDS["exact_amounts"]) if name in folded_names]
+    if exact_amounts:
+        pairs["value"] = folded_names[exact_amounts[0]]
+    has_one_end = "to_address" in pairs and "from_address" not in pairs
+    if has_one_end and folded_name(pairs.get("token_address", "")) == "address":  # of the sender, not of the token
+        pairs["from_address"] = pairs.pop("token_address")
     options = [
         f"--map {ours}='{pairs[ours]}'" if re.search(r"[^\w.-]", pairs[ours]) else f"--map {ours}={pairs[ours]}"
         for ours in _GUESSES

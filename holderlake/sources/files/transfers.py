@@ -168,6 +168,9 @@ def _recognised(raw: RawTable, options: FileOptions) -> RawTable:
     if preset is not None:
         raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
     raw = mapped(_without_failed(raw, column_map), column_map)
+    if DECIMALS in raw.columns and not {DECIMALS, "token_decimals"} & {*column_map.columns, *column_map.constants}:
+        names = ["token_decimals" if name == DECIMALS else name for name in raw.columns]  # beside raw amounts
+        raw = raw.over(raw.table.rename_columns(names))
     if set(raw.columns) >= LOG_COLUMNS:
         return decoded_logs(raw)
     raw = with_item_values(raw)
@@ -281,7 +284,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     lacking = [(preset.title, preset.lacking(names)) for preset in possible]
     titles = ", ".join(sorted({preset.title for preset in presets}))
     nearest, lacked = min(lacking, key=lambda one: len(one[1]) or len(names))
-    by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
+    by_names = suggestion(names, options.rows_at) or "--map OURS=THEIRS for each of our columns"
     if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
         by_names += " --chain CHAIN"
     return raw.bad(

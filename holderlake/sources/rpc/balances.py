@@ -18,9 +18,8 @@ from holderlake.core.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.catalog.corrections import Instant, correction_rows
 from holderlake.engine.errors import BadSource
-from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.listing import CORRECTION
-from holderlake.engine.files.parts import changes_of
+from holderlake.engine.files.transfer_arrays import changes_of
 from holderlake.engine.numeric.bigint import digits_to_ints
 from holderlake.engine.records import Key
 from holderlake.engine.store.store import Store
@@ -154,7 +153,8 @@ def _sums_until(store: Store, key: Key, second: int, first_correction: int) -> d
     numbers, digits = [np.zeros(0, np.int64)], []
     for file, part in zip(view.listing.parts_of(key), view.parts(key), strict=True):
         last_second = min(second, first_correction - 1) if file.kind == CORRECTION else second
-        places, changes = changes_of(part.moves.at(slice(count_until(part.moves.times, last_second))))
+        earlier_moves = part.moves.at(slice(np.searchsorted(part.moves.times, last_second, side="right")))
+        places, changes = changes_of(earlier_moves)
         distinct, inverse = np.unique(places, return_inverse=True)
         sums = np.zeros((len(distinct), changes.shape[1]), np.int64)
         np.add.at(sums, inverse, changes)

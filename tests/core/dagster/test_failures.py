@@ -5,7 +5,7 @@ from datetime import UTC
 from dagster import DagsterInstance, job
 
 from holderlake.core.contract.times import utc_now
-from holderlake.core.dagster.failures import PARTITION_TAG
+from holderlake.core.dagster.tags import PARTITION_TAG
 from holderlake.operations.healing.runs import asked_since
 from tests.helpers.filling import MakeWorkspace
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, build_sensor_context
 
-from holderlake.core.dagster.failures import ERROR_TAG
 from holderlake.core.dagster.processes import PROCESS_GONE, end_run, process_lock, runs_without_process
+from holderlake.core.dagster.tags import ERROR_TAG
 from holderlake.pipelines.definitions import build_defs
 from tests.helpers.filling import MakeWorkspace
 from tests.helpers.processes import DEVNULL, PIPE, Process, start

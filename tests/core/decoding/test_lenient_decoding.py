@@ -360,11 +360,6 @@ def test_a_text_that_is_not_unicode_is_kept_with_replacements(raw: bytes) -> Non
     assert places(decoded) == [(UNREADABLE_VALUE, "$[0].metadata.name")]
 
 
-def test_an_amount_beyond_the_decimal_column_is_kept_as_exact_text() -> None:
-    (row,) = rows(decode("holders", [holder(ALICE, 1, amount=Raw(b"1e25"))]), "holders")  # type: ignore[arg-type]
-    assert (row["amount"], row["amount_exact"]) == (None, "1" + "0" * 25)
-
-
 # Rows that cannot be read: left out, and named
 
 UNREADABLE: dict[str, tuple[str, Any, str]] = {

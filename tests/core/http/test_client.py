@@ -127,16 +127,6 @@ def test_requests_that_may_have_been_sent_are_known(step: Step, cause: Cause, st
         assert outcome.response.headers["x-credits-cost"] == "1.00"
 
 
-def test_a_broken_kept_connection_does_not_repeat_the_request() -> None:
-    (first, second, third), server = conversation([OK, reset(), OK], 3)
-    assert isinstance(first, HttpResponse)
-    assert isinstance(second, HttpError)
-    assert second.cause == "closed"
-    assert isinstance(third, HttpResponse)
-    assert len(server.received) == 3
-    assert server.received[0].connection == server.received[1].connection
-
-
 def test_redirects_are_not_followed_and_cookies_not_kept() -> None:
     moved = answer(b"", 302, {"Location": "/elsewhere", "Set-Cookie": "id=1"})
     (first, _), server = conversation([moved, OK], 2)

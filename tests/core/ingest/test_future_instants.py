@@ -18,8 +18,8 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.cli.launch import fill as fill_by_job
 from holderlake.cli.launch import ingest_day
 from holderlake.core.contract.times import InstantAhead
-from holderlake.core.dagster.failures import ERROR_TAG
 from holderlake.core.dagster.partitions import partition_key
+from holderlake.core.dagster.tags import ERROR_TAG
 from holderlake.core.ingest.stream import IngestContext, partition_of
 from holderlake.core.lake.lake import PartitionUpdate
 from holderlake.core.storage.layout import manifest_path

@@ -16,8 +16,8 @@ from holderlake.assets.holders import HOLDERS
 from holderlake.assets.maps import MAPS
 from holderlake.cli.launch import fill as fill_by_command
 from holderlake.cli.launch import ingest_day
-from holderlake.core.dagster.failures import ERROR_TAG
 from holderlake.core.dagster.partitions import partition_key
+from holderlake.core.dagster.tags import ERROR_TAG
 from holderlake.core.ingest.run import LEAST_FREE
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import SettingsError

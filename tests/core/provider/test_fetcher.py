@@ -787,14 +787,6 @@ def test_all_processes_of_a_host_keep_within_the_rate(tmp_path: Path) -> None:
     play(tmp_path, [MAP], work)
 
 
-def test_details_are_read(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        fetched = await stage.provider.fetch(AddressMetadataRequest(address="a"), None)
-        assert fetched.answer.address_details.label == "Alice"
-
-    play(tmp_path, [answer({"address": "a", "address_details": details(label="Alice")})], work)
-
-
 # ------------------------------------------------------------------------ rules of maps
 
 

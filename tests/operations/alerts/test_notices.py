@@ -18,7 +18,8 @@ from dagster import (
 
 from holderlake.assets.checks import REQUESTS
 from holderlake.core.contract.times import utc_now
-from holderlake.core.dagster.failures import ERROR_TAG, NOT_DELIVERED
+from holderlake.core.dagster.failures import NOT_DELIVERED
+from holderlake.core.dagster.tags import ERROR_TAG
 from holderlake.core.workspace import Workspace
 from holderlake.operations.healing.expected import record_tick
 from holderlake.pipelines.definitions import build_defs

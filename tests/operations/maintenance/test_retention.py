@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from typer.testing import CliRunner
 
 from holderlake.assets.holders import HOLDERS
 from holderlake.cli.main import app
-from holderlake.core.contract.exact_json import MalformedAnswer
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.operations.history.history import expired_runs
@@ -122,15 +120,6 @@ def test_replaced_answers_are_deleted_before_the_others(with_failure: Callable[.
     workspace = with_failure(revisions="0", archive="1d")
     fill(workspace, HOLDERS, "eth", MAY, refresh=True)
     assert [*kinds(workspace)] == ["revisions"]
-
-
-def test_the_answer_of_an_old_failure_is_kept(make_workspace: MakeWorkspace) -> None:
-    def unread(*_: Any) -> Any:
-        raise MalformedAnswer("our decoder is wrong")
-
-    workspace = make_workspace(retention={"archive": "0"})
-    fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
-    assert expired(workspace) == []
 
 
 @asset

@@ -17,18 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dagster import DagsterInstance, materialize
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from holderlake.assets.warehouse import warehouse_asset
 from holderlake.cli.main import app
 from holderlake.core.contract.tables import MAP_TABLES
-from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.lake.lake import Lake
-from holderlake.core.settings import Settings
 from holderlake.core.warehouse.warehouse import Warehouse
-from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.presentation.explorer.answers import history
@@ -315,27 +310,6 @@ def test_command_writes_a_file_and_keeps_an_existing_one(
     assert path.read_text() == "mine"
     assert CliRunner().invoke(app, ["report", "eth", TOKEN, str(path), "--to", "2026-11-01", "--force"]).exit_code == 0
     assert path.read_text().startswith("<!doctype html>")
-
-
-# The same plots in Dagster
-
-
-@pytest.mark.long
-def test_warehouse_asset_shows_plots_of_the_history(warehouse: Warehouse) -> None:
-    settings = Settings(home=warehouse.path.parent, watchlist={"eth": [TOKEN]})
-    workspace = Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
-    with DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions("chain", ["eth"])
-        key = partition_key("eth", DAYS[2])
-        run = materialize(
-            [warehouse_asset([])], instance=instance, resources={"workspace": workspace}, partition_key=key
-        )
-        (event,) = run.get_asset_materialization_events()
-    shown: dict[str, Any] = dict(event.materialization.metadata)
-    for question in PLOTS:
-        picture = base64.b64decode(shown[f"{question} through time"].value.partition("base64,")[2].rstrip(")"))
-        assert picture.startswith(b"\x89PNG")
-        assert int.from_bytes(picture[16:20], "big") == 672  # Dagster's dialog shows 675 pixels, and scales nothing
 
 
 def test_plots_have_a_light_and_a_dark_variant(warehouse: Warehouse) -> None:

@@ -13,7 +13,7 @@ from holderlake.core.archive.archive import AnswerArchive, NewAnswer
 from holderlake.core.contract.requests import MapRequest
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.scale.bucket import segments
-from holderlake.scale.bucket.objects import Below, Folder, Objects
+from holderlake.scale.bucket.objects import Folder, Objects
 from holderlake.scale.bucket.segments import BucketSegments, footer_bytes
 from tests.helpers.s3 import require_s3
 
@@ -58,11 +58,11 @@ def raws(archive: AnswerArchive, *numbers: int) -> list[bytes | None]:
     return [one.raw if one else None for one in found]
 
 
-@pytest.mark.parametrize("place", ["memory", "folder", "below"])
+@pytest.mark.parametrize("place", ["memory", "folder"])
 def test_another_host_reads_the_answers_of_one_host(
     host: MakeHost, bucket: Counted, tmp_path: Path, place: str
 ) -> None:
-    objects: Objects = {"memory": bucket, "folder": Folder(tmp_path / "b"), "below": Below(bucket, "_archive")}[place]
+    objects: Objects = {"memory": bucket, "folder": Folder(tmp_path / "b")}[place]
     ours = host("ours", objects)
     ours.put_all([answer(1), answer(2)])
     ours.put_all([answer(3)])

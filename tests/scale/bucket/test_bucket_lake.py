@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import timedelta
@@ -22,7 +21,7 @@ from holderlake.scale.bucket.objects import Bucket, Folder, Objects, ObjectsErro
 from holderlake.scale.bucket.storage import BucketStorage
 from holderlake.scale.bucket.writer_lease import WriterLease
 from tests.helpers.examples import some
-from tests.helpers.lakes import DAYS, FETCHED_AT, count, failures, map_tables, write, write_holders, write_maps
+from tests.helpers.lakes import DAYS, FETCHED_AT, count, failures, write, write_holders, write_maps
 from tests.helpers.s3 import require_s3
 
 require_s3()
@@ -177,29 +176,6 @@ def test_readers_see_all_tables_of_a_killed_commit_or_none(bucket: Counted, host
     held = {one.name for table in TABLES for one in bucket.list(f"{table}/")}
     assert held == {name.removeprefix("memory://lake/") for table in TABLES for name in store.files(table)}
     assert contents(host()) == contents(theirs)
-
-
-@pytest.mark.long
-def test_readers_see_no_part_of_a_commit_while_writers_commit(any_host: Host) -> None:
-    writer, reader, done = any_host(), any_host(), threading.Event()
-    write_maps(writer, "eth", DAYS[0], OLD)
-
-    def write_all() -> None:
-        for number in range(15):
-            write_maps(writer, "eth", DAYS[0], NEW if number % 2 else OLD, score=float(number))
-        done.set()
-
-    with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(write_all)
-        while not done.is_set() and not writing.done():
-            (manifest,) = reader.manifests()
-            rows = reader.intact_rows(manifest)
-            assert rows is not None
-            assert {name: len(rows[name]) for name in MAP_TABLES} in (
-                {name: len(table) for name, table in map_tables("eth", DAYS[0], clusters).items()}
-                for clusters in (OLD, NEW)
-            )
-        writing.result()
 
 
 @pytest.mark.long

@@ -29,7 +29,6 @@ import obstore  # noqa: E402 - only if it is installed
 from holderlake.scale.bucket.home import open_bucket  # noqa: E402
 from holderlake.scale.bucket.storage import BucketError, BucketStorage  # noqa: E402
 from holderlake.scale.bucket.sync import pull, push  # noqa: E402
-from holderlake.scale.bucket.writer_lease import WriterLease  # noqa: E402
 
 pytestmark = pytest.mark.integration
 
@@ -254,25 +253,6 @@ def test_a_lake_of_another_provider_is_refused(bucket: Lake, lake: Lake, other: 
     other.claim("others")
     with pytest.raises(LakeError, match="cannot mix"):
         pull(other, bucket)
-
-
-@pytest.mark.long
-def test_commits_make_only_the_puts_that_they_must_make(tmp_path: Path) -> None:
-    received: list[tuple[str, str]] = []
-    with s3_server(received=received) as url:
-        s3_bucket(url, "bucket")
-        lake = open_bucket("s3://bucket/lake", url, "us-east-1", KEYS, tmp_path)
-        store = lake.storage
-        assert isinstance(store, BucketStorage)
-        store.check_writer = WriterLease(store.objects, tmp_path).hold
-        write_holders(lake, "eth", DAYS[0], {"0xa": {"x": 5}})  # a host's first commit tests the storage
-        del received[:]
-        for day in DAYS[1:11]:
-            write_holders(lake, "eth", day, {"0xa": {"x": 5, "y": 3}})
-            write_maps(lake, "eth", day, {"0xa": [["x", "y"]]})
-    puts = [path for method, path in received if method in ("PUT", "POST")]
-    assert len(puts) == 10 * (1 + 1) + 10 * (5 + 1)  # each table's file and the manifest
-    assert len(received) == len(puts) + 20  # each commit reads the partition's manifest
 
 
 def test_storage_that_ignores_conditional_puts_is_refused_before_any_write(lake: Lake) -> None:

@@ -7,9 +7,7 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -38,7 +36,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from holderlake.scale.iceberg import tables as iceberg_tables
-from holderlake.scale.iceberg.snapshots import NAMESPACE, PUBLICATION, snapshot_of
+from holderlake.scale.iceberg.snapshots import NAMESPACE, PUBLICATION
 from holderlake.scale.iceberg.tables import IcebergTables
 
 pytestmark = pytest.mark.integration
@@ -95,7 +93,7 @@ def published(tables: IcebergTables, name: str, publication: str | None = None) 
     """A table's rows in a publication, by default in the last complete one."""
     with closing(tables.open_catalog()) as catalog:
         table = catalog.load_table((NAMESPACE, name))
-        return table.scan(snapshot_id=snapshot_of(table, publication or last_publication(catalog))).to_arrow()
+        return table.scan(snapshot_id=table.refs()[publication or last_publication(catalog)].snapshot_id).to_arrow()
 
 
 def scan_iceberg(table: Any, **options: Any) -> Any:
@@ -398,7 +396,7 @@ def read_until(folder: Path, engine: str, stop: Any, faults: Any) -> None:
         found = {}
         for name in ("maps", "cluster_members"):
             table = catalog.load_table((NAMESPACE, name))
-            snapshot_id = snapshot_of(table, publication)
+            snapshot_id = table.refs()[publication].snapshot_id
             if engine == "polars":
                 frame = scan_iceberg(table, snapshot_id=snapshot_id).collect()
                 found[name] = frame.to_arrow().to_pylist()
@@ -436,42 +434,9 @@ def replace_under_readers(lake: Lake, folder: Path, rounds: int, replacements: i
 
 
 @pytest.mark.long
-def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: Path) -> None:
-    assert replace_under_readers(lake, tmp_path / "iceberg", 5, 1, 2) == []
-
-
-@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
     assert replace_under_readers(lake, tmp_path / "iceberg", 10, 100, 8) == []
-
-
-def publish_forever(root: Path, folder: Path) -> None:
-    lake, number = Lake(root), 0
-    while True:
-        fill(lake, "eth", DAYS[number % 3], number % 10)
-        IcebergTables(lake, folder).publish()
-        number += 1
-
-
-@pytest.mark.long
-def test_a_process_killed_at_any_moment_leaves_a_publication_that_the_next_repairs(
-    lake: Lake, tables: IcebergTables, tmp_path: Path
-) -> None:
-    tables.publish()
-    chance = random.Random(2)
-    for _ in range(4):
-        process = multiprocessing.get_context("spawn").Process(
-            target=publish_forever, args=(lake.root, tmp_path / "iceberg")
-        )
-        process.start()
-        time.sleep(2 + 2 * chance.random())
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        tables.publish()
-        for name in ("holders", "maps", "cluster_members"):
-            assert rows(published(tables, name)) == rows(lake.read(name))
 
 
 # The command

@@ -27,7 +27,6 @@ from tests.scale.iceberg.test_publish import TOKEN, IcebergTables, fill, loaded,
 require_s3()
 
 from holderlake.scale.bucket.home import open_bucket  # noqa: E402
-from holderlake.scale.iceberg.snapshots import snapshot_of  # noqa: E402 - only with its packages
 
 pytestmark = pytest.mark.long
 
@@ -116,7 +115,7 @@ def test_a_rest_catalogue_takes_publications_and_gives_each_of_them_back(catalog
     assert {name: rows(published(tables, name)) for name in TABLES} == {name: rows(lake.read(name)) for name in TABLES}
     maps = loaded(tables, "maps")
     assert maps.location().startswith("s3://warehouse/")
-    polars = scan_iceberg(maps, snapshot_id=snapshot_of(maps, first or "")).collect().to_arrow()
+    polars = scan_iceberg(maps, snapshot_id=maps.refs()[first or ""].snapshot_id).collect().to_arrow()
     assert rows(polars.select(TABLES["maps"].schema.names)) == before["maps"]
     assert tables.clean_up() > 0
     assert rows(published(tables, "holders")) == rows(lake.read("holders"))

@@ -43,20 +43,6 @@ def test_results_are_removed_when_all_partitions_are_read(asking: Asking, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_run_computes_only_the_tasks_that_are_left(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
-    request = BulkRequest(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
-    partitions = answers(Workers(), asking.store, tmp_path, request, together=2)
-    next(partitions)
-    partitions.close()
-    left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("tasks/*.json")}
-    assert left
-    again = answers(Workers(), asking.store, tmp_path, request, together=2)
-    next(again)
-    assert {path: path.stat().st_mtime_ns for path in left} == left
-    again.close()
-    assert asking.computed(Workers(), asking.store, tmp_path)["holders"].equals(embedded["holders"])
-
-
 def test_an_unknown_token_is_refused_before_any_task_runs(asking: Asking, tmp_path: Path) -> None:
     request = BulkRequest([("eth", "unknown")], [from_unix(1)], asking.maps)
     with pytest.raises(UnknownToken, match="unknown"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,29 +119,6 @@ def test_transfers_of_value_zero_alone_make_a_store_without_relationships(tmp_pa
     with Store(tmp_path / "store") as store:
         assert built(store, tmp_path / "rows.parquet").added == 1
         assert held(store) == {}
-
-
-def test_a_killed_build_repeats_no_finished_task(tmp_path: Path) -> None:
-    pq.write_table(table([transfer("mint -> a", 9, 1)]), tmp_path / "rows.parquet")
-
-    class Killed(Exception):
-        pass
-
-    def kill(step: str, tasks: int) -> None:
-        if step == "importing tokens":
-            raise Killed
-
-    with Store(tmp_path / "store") as store:
-        with pytest.raises(Killed):
-            built(store, tmp_path / "rows.parquet", on_task=kill)
-        (split,) = (tmp_path / "store").glob(".build-*/tasks/split-0.json")
-        assert json.loads(split.read_text())["addresses"] == 2
-        before = split.stat().st_mtime_ns
-        with pytest.raises(Killed):
-            built(store, tmp_path / "rows.parquet", on_task=kill)
-        assert split.stat().st_mtime_ns == before
-        assert built(store, tmp_path / "rows.parquet").added == 1
-        assert held(store)["a"] == 9
 
 
 def test_a_store_with_transfers_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from holderlake.engine.store.verify import verify
 from holderlake.scale.spark.build import build
 from holderlake.scale.spark.tasks import Workers
 from tests.helpers.killing import kill_everywhere
-from tests.helpers.processes import PIPE, start, start_holderlake
+from tests.helpers.processes import PIPE, start
 from tests.helpers.spark import SparkCluster
 from tests.scale.spark.conftest import SMALL, Asking, Tables
 
@@ -37,10 +37,16 @@ def hook(event, arguments):
             os.kill(os.getpid(), number)
 
 sys.addaudithook(hook)
+from holderlake.cli import cluster_jobs
 from holderlake.cli.main import main
+cluster_jobs._INSTANTS = 2
 main()
 """
-"""The command ``holderlake``, which gets a signal when an event happens for the n-th time."""
+"""The command ``holderlake``, which gets a signal when an event happens for the n-th time.
+
+It computes two instants together, so that a fill of three has two steps.
+"""
+_NEVER = (str(int(signal.SIGKILL)), "^$", "1")
 
 OF_REQUEST = {"dt_update", "holder_limit", "use_magic_nodes", "use_time_nodes", "rules"}
 """Columns of the lake with the options and the time of a request."""
@@ -53,7 +59,7 @@ class Host:
     def __init__(self, folder: Path, master: str | None) -> None:
         self.home = folder
         folder.mkdir(exist_ok=True)
-        settings = {"HOME": str(folder), "CLUSTER__INSTANTS": "2", "ENGINE__MEMORY_LIMIT": "64MB"}
+        settings = {"HOME": str(folder), "ENGINE__MEMORY_LIMIT": "64MB"}
         if master:
             settings |= {"CLUSTER__MASTER": master, "CLUSTER__OPTIONS": json.dumps(SMALL)}
         self.environment = os.environ | {f"HOLDERLAKE_{name}": text for name, text in settings.items()}
@@ -68,8 +74,8 @@ class Host:
 
     def run(self, *command: str) -> dict[str, int]:
         """Run a command to its end, and return what it prints."""
-        arguments = (*command, "--json")
-        with start_holderlake(*arguments, env=self.environment, cwd=self.home, stdout=PIPE, stderr=PIPE) as process:
+        arguments = (*_NEVER, *command, "--json")
+        with start(STOPPED, *arguments, env=self.environment, cwd=self.home, stdout=PIPE, stderr=PIPE) as process:
             printed, error = process.communicate()
         assert process.returncode == 0, error
         report: dict[str, int] = json.loads(printed)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holderlake.core.contract.chains import ZERO_ADDRESS
+from holderlake.core.contract.chains.addresses import parse_address
 from holderlake.engine.errors import BadSource
 from holderlake.sources.balance_lists import BalanceOptions, balance_map, read_balances
 from holderlake.sources.files.mapping import ColumnMap, parse_map, suggestion
@@ -146,6 +150,48 @@ def test_one_token_is_not_given_to_the_rows_of_others(tmp_path: Path) -> None:
 def test_a_refused_list_names_the_remedy(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(BadSource, match=words):
         balances(written(tmp_path, text, "list.csv"))
+
+
+# ------------------------------------------------------------------ answers of APIs and exports
+
+ANSWERS = tomllib.loads(Path(__file__).with_name("answers.toml").read_text(encoding="utf-8"))
+ANN, BOB = (f"0x{pair * 20}" for pair in ("a1", "b2"))
+
+
+def title(answer: Mapping[str, Any]) -> str:
+    return str(answer["title"])
+
+
+def holders(answer: Mapping[str, Any]) -> list[str]:
+    return [parse_address(answer.get("chain", "eth"), address) for address in answer.get("holders", (ANN, BOB))]
+
+
+@pytest.mark.parametrize("answer", ANSWERS["balances"], ids=title)
+def test_an_answer_with_holders_gives_each_its_balance(answer: Mapping[str, Any], tmp_path: Path) -> None:
+    column_map = balance_map(answer.get("map", ()), answer.get("set", ()))
+    chain, token = answer.get("chain", "eth"), answer.get("token", TOKEN)
+    options = BalanceOptions(chain, token, at=1_717_281_419, column_map=column_map, rows_at=answer.get("rows"))
+    read = read_balances(written(tmp_path, answer["answer"]), options)
+    listed = [(row["address"], int(row["balance"])) for row in read.balances.to_pylist()]
+    assert sorted(listed) == sorted(zip(holders(answer), (600, 400), strict=True))
+    assert read.notices == []
+
+
+@pytest.mark.parametrize("answer", ANSWERS["transfers"], ids=title)
+def test_an_answer_with_transfers_is_read_as_its_refusal_suggests(answer: Mapping[str, Any], tmp_path: Path) -> None:
+    path, maps, chain = written(tmp_path, answer["answer"]), answer.get("map", ()), answer.get("chain", "eth")
+    if maps:
+        with pytest.raises(BadSource) as refused:
+            read_file(path, FileOptions(chain=chain, rows_at=answer.get("rows")))
+        assert [pair for pair in maps if f"--map {pair}" not in str(refused.value)] == []
+    options = FileOptions(
+        chain=chain, column_map=parse_map(maps, answer.get("set", ())), rows_at=answer.get("rows"), empty_is_zero=True
+    )
+    balances: Counter[str] = Counter()
+    for move in read_file(path, options).transfers.to_pylist():
+        balances[move["from_address"]] -= int(move["value"])
+        balances[move["to_address"]] += int(move["value"])
+    assert balances == {ZERO_ADDRESS: -1000, **dict(zip(holders(answer), (600, 400), strict=True))}
 
 
 # ------------------------------------------------------------------ digits that floating-point numbers lost

@@ -120,24 +120,28 @@ function paintLine(context: CanvasRenderingContext2D, line: Line, from: Shape, t
   context.lineTo(to.x, to.y);
   context.stroke();
   if (!arrow) return;
-  if (line.forth) paintArrow(context, from, to, arrow);
-  if (line.back) paintArrow(context, to, from, arrow);
+  for (const head of arrowsOf(line, from, to, arrow)) {
+    context.beginPath();
+    head.forEach(([x, y], at) => (at ? context.lineTo(x, y) : context.moveTo(x, y)));
+    context.fill();
+  }
 }
 
-function paintArrow(context: CanvasRenderingContext2D, from: Shape, to: Shape, wide: number): void {
-  context.beginPath();
-  arrowOf(from, to, wide).forEach(([x, y], at) => (at ? context.lineTo(x, y) : context.moveTo(x, y)));
-  context.fill();
+/** Returns the three corners of the head of each arrow of a line: at the last place before its end where no bubble covers it, if there is one. */
+export function arrowsOf({ forth, back, covered = [] }: Line, from: Round, to: Round, wide: number): [number, number][][] {
+  const backwards = covered.map(([begin, end]): [number, number] => [1 - end, 1 - begin]).sort(([, one], [, two]) => two - one);
+  return [forth ? arrowOf(from, to, wide, covered) : [], back ? arrowOf(to, from, wide, backwards) : []].filter((head) => head.length);
 }
 
-/** Returns the three corners of an arrow's head. */
-export function arrowOf(from: Round, to: Round, wide: number): [number, number][] {
+function arrowOf(from: Round, to: Round, wide: number, covered: [number, number][]): [number, number][] {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const [x, y] = [(to.x - from.x) / length, (to.y - from.y) / length];
-  const [tipX, tipY] = [to.x - x * (to.radius + 0.5), to.y - y * (to.radius + 0.5)];
-  const [backX, backY] = [tipX - x * wide * 1.6, tipY - y * wide * 1.6];
-  const side = wide * 0.6;
-  return [[tipX, tipY], [backX - y * side, backY + x * side], [backX + y * side, backY - x * side]];
+  let tip = length - to.radius - 0.5;
+  const long = Math.min(wide * 1.6, tip - from.radius);
+  for (const [begin, end] of covered) if (end * length > tip - long && begin * length < tip) tip = begin * length;
+  if (long < wide * 0.5 || tip - long < from.radius - 0.01) return [];
+  const at = (along: number, across: number): [number, number] => [from.x + x * along - y * across, from.y + y * along + x * across];
+  return [at(tip, 0), at(tip - long, wide * 0.6), at(tip - long, -wide * 0.6)];
 }
 
 type Round = { x: number; y: number; radius: number };
@@ -207,7 +211,7 @@ export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, rad
   });
 }
 
-/** Draws a name beside a bubble, on a half-transparent box of the background's colour, or at the end of a line that leads to it. */
+/** Draws a name next to a bubble, on a half-transparent box of the background's colour, or at the end of a line that leads to it. */
 export function paintLabel(context: CanvasRenderingContext2D, { x, y, radius }: Shape, label: Label, zoom: number, isDimmed: boolean): void {
   const { ground, ink, quiet } = colours.peek();
   const [left, top, right, bottom] = boxOf(label, radius * zoom).map((one) => one / zoom) as [number, number, number, number];

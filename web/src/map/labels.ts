@@ -1,14 +1,14 @@
-/** The texts in bubbles, and the names beside them: the largest holders and all wallets with a name get one if there is room. */
+/** The texts in bubbles, and the names next to them: the largest holders and all wallets with a name get one if there is room. */
 import { brief, cut, share } from "../format";
 import type { Look } from "./brush";
-import type { Bubble } from "./scene";
+import { TINT_WIDTH, type Bubble } from "./scene";
 
 /** A circle in pixels. */
 type Disc = { bubble: Bubble; x: number; y: number; radius: number };
 /** Directions from a bubble to its name, the best first. */
 const SIDES: readonly Side[] = [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]];
 type Side = [right: number, down: number];
-/** A name beside a bubble; `away` are the pixels of the line that leads from the bubble to it, if there is one. */
+/** A name next to a bubble; `away` are the pixels of the line that leads from the bubble to it, if there is one. */
 export type Label = { bubble: Bubble; text: string; side: Side; width: number; away: number };
 /** A part of the map in pixels. */
 export type Box = [left: number, top: number, right: number, bottom: number];
@@ -16,8 +16,10 @@ export type Box = [left: number, top: number, right: number, bottom: number];
 export const LABEL_PIXELS = 12;
 /** Pixels between a bubble and its name. */
 const SPACE = 4;
-/** Pixels by which a name is nearer to its own bubble than to any other. */
-const CLEARER = 3;
+/** Pixels between a name and any other bubble: far more than to its own, so that no one has to guess. */
+const CLEAR = 11;
+/** Pixels between the line to a name and any other bubble. */
+const LEADER_CLEAR = 2;
 /** Lengths of the lines that lead to names without room next to their bubbles. */
 const LEADERS = [18, 34, 54, 80, 112];
 const LEADER_SIDES = Array.from({ length: 16 }, (_, at): Side => [Math.cos((at * Math.PI) / 8), Math.sin((at * Math.PI) / 8)]);
@@ -25,7 +27,7 @@ const LARGEST = 10;
 const MOST_LABELS = 40;
 const MOST_LETTERS = 26;
 
-/** A longer name is in two lines in bubbles from this radius (pixels) on, and beside smaller ones. */
+/** A longer name is in two lines in bubbles from this radius (pixels) on, and next to smaller ones. */
 const WRAPPED_FROM = 34;
 /** A long word is cut only in lines of at least this many letters. */
 const CUT_FROM = 12;
@@ -63,8 +65,8 @@ export function leaderOf(label: Pick<Label, "side" | "width" | "away">, radius: 
   return [[end[0] * part, end[1] * part], end];
 }
 
-/** Returns the labels that have room, the largest holders first. A name is next to its own bubble and clearly farther from any other,
- * or a line leads to it that crosses nothing. Bubbles without such a place get no name. An exchange has one name for all of its windows. */
+/** Returns the labels that have room, the largest holders first. A name is next to its own bubble and far from any other,
+ * or a line leads to it that crosses no bubble, tint of another cluster or name. Bubbles without such a place get no name. An exchange has one name for all of its windows. */
 export function labelsOf(discs: Disc[], [width, height]: [number, number], covered: Box[], look: Look, widthOf: (text: string) => number): Label[] {
   const ordered = discs.filter(({ bubble }) => bubble.node.kind !== "time").sort((one, two) => (two.bubble.node.share ?? 0) - (one.bubble.node.share ?? 0));
   const wanted = ordered.filter(({ bubble: { node } }, place) => node.label || (place < LARGEST && node.share !== null));
@@ -81,27 +83,32 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
     if (named.has(address) || textsOf(bubble, look.sign(bubble), radius).isNamed) continue;
     const text = label ? cut(label, MOST_LETTERS) : brief(address);
     const wide = widthOf(text);
+    const others = discs.filter((other) => other !== disc).map((other) => ({ ...other, radius: other.radius + tintOf(other, bubble) }));
     const fits = (side: Side, away: number): boolean => {
       const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
       const box: Box = [x + left, y + top, x + right, y + bottom];
       if (box[0] < 2 || box[1] < 2 || box[2] > width - 2 || box[3] > height - 2) return false;
       if (taken.some((other) => meets(box, other)) || leaders.some(([from, to]) => crosses(from, to, box))) return false;
-      if (discs.some((other) => other !== disc && isOn(box, other, SPACE + CLEARER))) return false;
+      if (others.some((other) => isOn(box, other, CLEAR))) return false;
       if (!away) return true;
       const [from, to] = leaderOf({ side, width: wide, away }, radius).map(([right, down]) => [x + right, y + down]) as [Side, Side];
-      if (taken.some((other) => crosses(from, to, other)) || leaders.some((other) => areCrossing([from, to], other)) || discs.some((other) => other !== disc && isNear(from, to, other))) return false;
+      if (taken.some((other) => crosses(from, to, other)) || leaders.some((other) => areCrossing([from, to], other)) || others.some((other) => isNear(from, to, other))) return false;
       return leaders.push([from, to]) > 0;
     };
     const found = [...SIDES.map((side) => [side, 0] as const), ...LEADERS.flatMap((away) => LEADER_SIDES.map((side) => [side, away] as const))].find(([side, away]) => fits(side, away));
     if (!found) continue;
     const [side, away] = found;
     const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
-    taken.push([x + left - 2, y + top, x + right + 2, y + bottom]);
+    taken.push([x + left - SPACE, y + top - SPACE, x + right + SPACE, y + bottom + SPACE]);
     named.add(address);
     labels.push({ bubble, text, side, width: wide, away });
   }
   return labels;
 }
+
+/** Returns the pixels around a bubble that its tint fills, for a bubble of another cluster. */
+const tintOf = ({ bubble: { node, radius: units }, radius }: Disc, { node: { cluster_id: own } }: Bubble) =>
+  node.cluster_id === null || node.cluster_id === own || node.kind === "time" ? 0 : (TINT_WIDTH * radius) / units;
 
 /** Returns whether a line meets a box, in steps of a few pixels. */
 function crosses([x, y]: Side, [endX, endY]: Side, [left, top, right, bottom]: Box): boolean {
@@ -115,11 +122,11 @@ function areCrossing(one: [Side, Side], two: [Side, Side]): boolean {
   return turn(...one, two[0]) !== turn(...one, two[1]) && turn(...two, one[0]) !== turn(...two, one[1]);
 }
 
-/** Returns whether a line comes to a circle. */
+/** Returns whether a line is near a circle. */
 function isNear([x, y]: Side, [endX, endY]: Side, disc: Disc): boolean {
   const [wide, high] = [endX - x, endY - y];
   const part = Math.min(1, Math.max(0, ((disc.x - x) * wide + (disc.y - y) * high) / (wide * wide + high * high || 1)));
-  return Math.hypot(x + part * wide - disc.x, y + part * high - disc.y) < disc.radius + 1;
+  return Math.hypot(x + part * wide - disc.x, y + part * high - disc.y) < disc.radius + LEADER_CLEAR;
 }
 
 /** Returns whether a box comes nearer to a circle than `room`. */

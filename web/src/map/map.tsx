@@ -1,7 +1,7 @@
 /** The bubble map: canvas, pointer and keyboard controls, and tooltip. */
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
+import { CHANGE_SIGNS, CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
 import { tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { burntShare } from "../finding";
 import { date, exact, isExcluded, listOfKinds, name, rough, share } from "../format";
@@ -12,8 +12,6 @@ import { PLAIN } from "./brush";
 import type { Box } from "./labels";
 import { Stage } from "./stage";
 
-/** Height of a row of the legend over the map. Its own height depends on the zoom, which depends on this. */
-const LEGEND_PIXELS = 32;
 /** Milliseconds that bubbles move from one date to another. */
 const LONGEST_MOVE = 550;
 
@@ -37,8 +35,6 @@ export const zoom = signal(1);
 /** Returns the colour of a cluster on the visible map. */
 export const colourOf = (cluster: number | null) => (cluster === null ? null : (palette.value.get(cluster) ?? null));
 
-const SIGNS: Record<string, string> = { entered: "+", grew: "▲", shrank: "▼", same: "" };
-
 export function BubbleMap() {
   const below = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
@@ -47,10 +43,6 @@ export function BubbleMap() {
     made.onZoom = () => {
       tip.value = null;
       zoom.value = Number(made.zoom.toPrecision(2));
-    };
-    made.covered = ({ more, hidden }) => {
-      const legend = document.querySelector<HTMLElement>(".map-legend");
-      return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS * (view.peek().all || more.length || hidden ? 2 : 1) : 0;
     };
     stage.value = made;
     const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, isPrinted.value ? made.repaint() : made.changed()))];
@@ -214,7 +206,7 @@ function followLook(stage: Stage): () => void {
         return clusters.get(bubble.node.cluster_id ?? 0) ?? lone;
       },
       sign: (bubble) => {
-        if (changed) return SIGNS[changeAt(bubble)[0]] ?? "";
+        if (changed) return (CHANGE_SIGNS as Record<string, string>)[changeAt(bubble)[0]] ?? "";
         return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
       },
       tinted: !changed,

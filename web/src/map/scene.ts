@@ -7,7 +7,8 @@ import type { Asked, Placed } from "./layout.worker";
 
 /** A bubble; `home` is its place in the layout, from which it can be dragged. */
 export type Bubble = { id: string; node: Node; radius: number; x: number; y: number; home: readonly [number, number] };
-export type Line = { from: Bubble; to: Bubble; links: Link[]; forth: boolean; back: boolean };
+/** `covered` are its parts (0 at its beginning, 1 at its end) below other bubbles, the last first; unknown until an arrow is drawn. */
+export type Line = { from: Bubble; to: Bubble; links: Link[]; forth: boolean; back: boolean; covered?: [number, number][] };
 /** `more` are weaker lines, which are drawn for a selection only; `hidden` is the number of small members left out. */
 export type Scene = { map: TokenMap; bubbles: Bubble[]; byId: Map<string, Bubble>; lines: Line[]; more: Line[]; hidden: number };
 /** Positions of the nodes of a history. Bubbles of an instant are placed near them. */
@@ -81,7 +82,7 @@ const started = new Map<string, Promise<Anchors>>();
 
 /** Starts to lay the nodes of a token's history out. */
 export function startAnchors(chain: string, token: string): void {
-  const aspect = isNarrow.matches ? 0.85 : 1.6;
+  const aspect = isNarrow.matches ? 0.85 : 1.8;
   const layout = past(chain, token).then((answer) => computed({ past: answer, aspect }));
   const made = layout.then(({ places, ids, area }): Anchors => {
     const at = new Map(ids.map((id, place) => [id, [places[place * 2] as number, places[place * 2 + 1] as number] as [number, number]]));
@@ -189,6 +190,28 @@ function placedNodes(map: TokenMap, drawing: Drawing): Node[] {
   const connects = (node: Node) => new Set((map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id))).size > 1;
   return map.nodes.filter((node) => holders.has(node.id) || (node.kind === "magic" && (isComplete || connects(node))) || (node.kind === "time" && connects(node)));
 }
+
+/** Finds the covered parts of lines where they are unknown. */
+export function findCovered(lines: Line[], bubbles: Bubble[]): void {
+  for (const line of lines) {
+    if (line.covered) continue;
+    const { from, to } = line;
+    const [wide, high] = [to.x - from.x, to.y - from.y];
+    const square = wide * wide + high * high || 1;
+    line.covered = [];
+    for (const bubble of bubbles) {
+      const [x, y, reach] = [bubble.x - from.x, bubble.y - from.y, bubble.radius + SIDE];
+      const half = (reach * reach - (x * high - y * wide) ** 2 / square) / square;
+      if (half <= 0 || bubble === from || bubble === to) continue;
+      const middle = (x * wide + y * high) / square;
+      line.covered.push([middle - Math.sqrt(half), middle + Math.sqrt(half)]);
+    }
+    line.covered.sort(([, one], [, two]) => two - one);
+  }
+}
+
+/** Room next to a line for half of an arrow's head, in units. */
+const SIDE = 1;
 
 /** Returns the box around all bubbles: left, top, right, bottom. Its edges move in steps, so that the view rests mostly. */
 export function bounds(bubbles: Bubble[]): [number, number, number, number] {

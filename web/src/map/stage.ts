@@ -4,10 +4,11 @@
  */
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
+import { isPrinted } from "../colours";
 import { widthOf } from "../picture/pen";
-import { forgetFont, MANY_CHOSEN, type Look, PLAIN, paintBubble, paintChosenLines, paintLabel, paintLines, paintText, paintTints, type Shape } from "./brush";
+import { ARROWS_UP_TO, forgetFont, MANY_CHOSEN, type Look, PLAIN, paintBubble, paintChosenLines, paintLabel, paintLines, paintText, paintTints, type Shape } from "./brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, type Box, type Label } from "./labels";
-import { bounds, isNarrow, type Bubble, type Line, type Scene } from "./scene";
+import { bounds, findCovered, isNarrow, type Bubble, type Line, type Scene } from "./scene";
 
 type Tuple = [number, number, number, number];
 type Drawn = Shape & { from: Tuple; to: Tuple };
@@ -29,8 +30,6 @@ const BUTTONS = [46, 122] as const;
 export class Stage {
   scene: Scene | null = null;
   onZoom: () => void = () => undefined;
-  /** Pixels at the bottom of the map that something covers. */
-  covered: (scene: Scene) => number = () => 0;
   /** Duration of a movement through time. */
   pace = 550;
   private look = PLAIN;
@@ -99,6 +98,7 @@ export class Stage {
       this.fitting = true;
     }
     for (const bubble of scene.bubbles) [bubble.x, bubble.y] = this.dragged.get(bubble.id) ?? bubble.home;
+    this.forgetCovered();
     for (const [id, one] of this.drawn) {
       one.from = [one.x, one.y, one.radius, one.alpha];
       one.to = [one.x, one.y, one.radius * 0.5, 0];
@@ -169,7 +169,12 @@ export class Stage {
 
   private moveTo(id: string, [x, y]: readonly [number, number]): void {
     for (const one of [this.scene?.byId.get(id), this.drawn.get(id)]) if (one) Object.assign(one, { x, y, ...("to" in one && { to: [x, y, one.to[2], one.to[3]] }) });
+    this.forgetCovered();
     this.changed();
+  }
+
+  private forgetCovered(): void {
+    for (const line of [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])]) delete line.covered;
   }
 
   /** Fits the camera to the visible map, unless someone moved it. */
@@ -196,10 +201,9 @@ export class Stage {
 
   private fitted(): ZoomTransform {
     const [left, top, right, bottom] = this.box;
-    const height = this.height - (this.scene ? this.covered(this.scene) : 0);
-    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), height / (bottom - top)));
+    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), this.height / (bottom - top)));
     return zoomIdentity
-      .translate(this.width / 2, height / 2)
+      .translate(this.width / 2, this.height / 2)
       .scale(scale)
       .translate(-(left + right) / 2, -(top + bottom) / 2);
   }
@@ -405,6 +409,7 @@ export class Stage {
     }
     const lines = this.scene?.lines ?? [];
     if (this.linesPainted === 0) paintTints(context, this.drawn, lines, this.look);
+    if (lines.length <= ARROWS_UP_TO) findCovered(lines, this.scene?.bubbles ?? []);
     const end = Math.min(lines.length, this.linesPainted + most);
     paintLines(context, this.drawn, lines.slice(this.linesPainted, end), lines.length, this.camera.k, this.width);
     this.linesPainted = end === lines.length ? 0 : end;
@@ -417,9 +422,15 @@ export class Stage {
     this.prepare(context);
     const { chosen } = this.look;
     const { k } = this.camera;
+    if (isPrinted.peek()) {
+      const lines = this.scene?.lines ?? [];
+      paintTints(context, this.drawn, lines, this.look);
+      paintLines(context, this.drawn, lines, lines.length, k, this.width);
+    }
     if (chosen) {
       const lines = [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line));
       if (!lines.length || lines.length > MANY_CHOSEN) this.flowing = 0;
+      findCovered(lines, this.scene?.bubbles ?? []);
       paintTints(context, new Map([...this.drawn].filter(([id]) => chosen.has(id))), lines, this.look);
       paintChosenLines(context, this.drawn, lines, this.look, k, this.width, this.flowing ? (now / 1_000) * FLOW_PIXELS_A_SECOND : 0);
     }
@@ -439,13 +450,7 @@ export class Stage {
     }
   }
 
-  /** The parts of the map that buttons and the legend cover. */
-  private furniture(): Box[] {
-    const bottom = this.scene ? this.covered(this.scene) : 0;
-    return [...(isNarrow.matches ? [] : [[this.width - BUTTONS[0], 0, this.width, BUTTONS[1]] as Box]), [0, this.height - bottom, this.width, this.height]];
-  }
-
-  /** The names beside bubbles, with their boxes and lines in pixels. */
+  /** The names next to bubbles, with their boxes and lines in pixels. */
   private named(): { id: string; text: string; box: number[]; leader: number[] | null }[] {
     const at = new Map(this.places().map((one) => [one.id, one]));
     return this.labels.flatMap((label) => {
@@ -458,6 +463,6 @@ export class Stage {
 
   private placeLabels(): void {
     this.labelsStale = false;
-    this.labels = labelsOf(this.places().map((one) => ({ ...one, bubble: this.scene?.byId.get(one.id) as Bubble })), [this.width, this.height], this.furniture(), this.look, (text) => widthOf(text, LABEL_PIXELS));
+    this.labels = labelsOf(this.places().map((one) => ({ ...one, bubble: this.scene?.byId.get(one.id) as Bubble })), [this.width, this.height], isNarrow.matches ? [] : [[this.width - BUTTONS[0], 0, this.width, BUTTONS[1]]], this.look, (text) => widthOf(text, LABEL_PIXELS));
   }
 }

@@ -6,7 +6,7 @@ import { format, record } from "../picture/film";
 import { handout } from "../picture/handout";
 import { canvasPen, svgPen } from "../picture/pen";
 import { drawSheet, HEIGHT, WIDTH, type Subject } from "../picture/sheet";
-import { failed, finding, history, instant, instants, isByOwner, play, playing, say, showPlace, shown, speed, title } from "../state";
+import { changeOf, failed, finding, history, instant, instants, isByOwner, play, playing, say, showPlace, shown, span, speed, title } from "../state";
 import { added, toQuery, view } from "../view";
 
 const COLUMNS = ["kind", "rank", "address", "label", "share", "amount", "cluster_id", "is_cex", "is_dex", "is_contract", "first_activity"] as const;
@@ -59,7 +59,7 @@ function offer(suffix: string, type: string, parts: BlobPart[]): void {
 function subject(): Subject | null {
   const [of, made] = [history.peek(), scene.peek()];
   const at = instants.peek().find((one) => one.at === made?.map.at);
-  return of && made && at ? { history: of, instant: at, scene: made, look: look.peek(), finding: finding.peek(), colourOf: (cluster) => colourOf(cluster) ?? "#888888" } : null;
+  return of && made && at ? { history: of, instant: at, scene: made, look: look.peek(), finding: finding.peek(), before: (changeOf.peek() && span.peek()?.find((one) => one.at !== at.at)?.at) ?? "", colourOf: (cluster) => colourOf(cluster) ?? "#888888" } : null;
 }
 
 async function savePng(): Promise<void> {

@@ -1,15 +1,15 @@
 /** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
-import { colours, isDark, mixed, textOn } from "../colours";
+import { CHANGE_SIGNS, CHANGES, colours, isDark, mixed, textOn } from "../colours";
 import { FIGURES, HEADLINE, LEGEND } from "../columns";
 import type { History, Instant } from "../data";
 import { brief, count, counted, cut, date, figure as figureText, isExcluded, listOfKinds, name, partOf, share } from "../format";
-import { ARROWS_UP_TO, arrowOf, type Look } from "../map/brush";
+import { ARROWS_UP_TO, arrowsOf, type Look } from "../map/brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
-import { bounds, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
+import { bounds, findCovered, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
 import { fitted, widthOf, type Pen, type Point } from "./pen";
 
 export const WIDTH = 1_400;
-export const HEIGHT = 900;
+export const HEIGHT = 840;
 const MARGIN = 28;
 const SIDE = 300;
 /** Left, top, width and height of the map. */
@@ -18,7 +18,8 @@ export const PANEL = [MARGIN, TOP, WIDTH - 2 * MARGIN - SIDE - 28, HEIGHT - TOP 
 const COLUMN = WIDTH - MARGIN - SIDE;
 const MOST_LISTED = 8;
 
-export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: string; colourOf: (cluster: number) => string };
+/** What a picture shows. `before` is the instant that it is compared with, or empty. */
+export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: string; before: string; colourOf: (cluster: number) => string };
 
 /** Draws the complete picture. */
 export function drawSheet(pen: Pen, subject: Subject): void {
@@ -31,7 +32,7 @@ export function drawAround(pen: Pen, subject: Subject, scale: number | null): vo
   pen.box(0, 0, WIDTH, HEIGHT, isDark.value ? "#0f1215" : "#ffffff");
   pen.box(...PANEL, colours.value.ground === "#fbfbf9" ? "#f4f5f6" : "#171b20", 12);
   drawTitle(pen, subject);
-  drawLegend(pen, subject.scene, scale, drawLargest(pen, subject, drawClusters(pen, subject, PANEL[1] + 12)));
+  drawLegend(pen, subject, scale, drawLargest(pen, subject, drawClusters(pen, subject, PANEL[1] + 12)));
 }
 
 /** The project's mark, as in icon.svg, 20 pixels wide. */
@@ -41,7 +42,7 @@ function drawMark(pen: Pen, [x, y]: Point): void {
 
 const MARK = [[6.9, 8.1, 5, "#0072b2"], [15, 5, 2.8, "#e69f00"], [13.1, 15, 3.75, "#009e73"]] as const;
 
-function drawTitle(pen: Pen, { history: of, instant, scene, finding }: Subject): void {
+function drawTitle(pen: Pen, { history: of, instant, scene, finding, before }: Subject): void {
   const { ink, quiet, grid } = colours.value;
   const title = fitted(cut(of.name || of.symbol || brief(of.address), 120), 560, 30, true);
   pen.text([MARGIN, 56], title, { size: 30, colour: ink, bold: true });
@@ -49,7 +50,8 @@ function drawTitle(pen: Pen, { history: of, instant, scene, finding }: Subject):
   pen.text([MARGIN + widthOf(title, 30, true) + 10, 56], symbol, { size: 21, colour: quiet });
   const soft = { size: 15, colour: quiet };
   const late = instant.days_after_data && of.dataEnd ? `, from data until ${date(of.dataEnd)}` : "";
-  pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${late}`, 640, 15), soft);
+  const compared = before && `, compared with ${date(before)}`;
+  pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${compared}${late}`, 640, 15), soft);
   const drawn = scene.bubbles.filter(({ node }) => node.kind === "top_holder");
   const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
   const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";
@@ -88,13 +90,13 @@ function row(pen: Pen, at: number, colour: string, text: string, value: string, 
   return at + 24;
 }
 
-function drawClusters(pen: Pen, { scene, colourOf }: Subject, top: number): number {
+function drawClusters(pen: Pen, { scene, look, colourOf }: Subject, top: number): number {
   const { clusters } = scene.map;
   const together = clusters.reduce((sum, one) => sum + one.share, 0);
   let at = heading(pen, top, "Clusters", clusters.length ? `${count(clusters.length)}, ${share(together)} of the supply` : "");
   if (!clusters.length) pen.text([COLUMN, at], "None: nothing links the drawn holders.", { size: 14, colour: colours.value.quiet });
   for (const one of clusters.slice(0, MOST_LISTED)) {
-    at = row(pen, at, colourOf(one.cluster_id), `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
+    at = row(pen, at, look.tinted ? colourOf(one.cluster_id) : colours.value.lone, `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
   }
   if (clusters.length > MOST_LISTED) {
     pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller`, { size: 14, colour: colours.value.quiet });
@@ -115,7 +117,7 @@ function drawLargest(pen: Pen, { scene, look }: Subject, top: number): number {
   return legend;
 }
 
-function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): void {
+function drawLegend(pen: Pen, { scene, look }: Subject, scale: number | null, top: number): void {
   const { quiet, lone, ground } = colours.value;
   let at = heading(pen, top + 16, "How to read it", "Holderlake");
   const note = (text: string, mark: (centre: Point) => void) => {
@@ -133,7 +135,17 @@ function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): 
   }
   at += across > COLUMN ? 30 : 0;
   const has = (what: (bubble: Bubble) => boolean) => scene.bubbles.some(what);
-  if (has(({ node }) => node.kind === "top_holder" && node.cluster_id === null)) note(LEGEND.alone, (centre) => pen.circle(centre, 6.5, { fill: lone }));
+  if (!look.tinted) {
+    across = COLUMN + 2;
+    for (const kind of ["entered", "grew", "shrank"] as const) {
+      const text = `${kind} ${CHANGE_SIGNS[kind]}`;
+      pen.circle([across + 7, at - 5], 6.5, { fill: CHANGES[kind] });
+      pen.text([across + 20, at], text, { size: 14, colour: quiet });
+      across += 38 + widthOf(text, 14);
+    }
+    at += 24;
+    note("as before", (centre) => pen.circle(centre, 6.5, { fill: lone }));
+  } else if (has(({ node }) => node.kind === "top_holder" && node.cluster_id === null)) note(LEGEND.alone, (centre) => pen.circle(centre, 6.5, { fill: lone }));
   if (has(({ node }) => node.kind === "magic")) note(LEGEND.magic, (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
   if (has(({ node }) => node.kind === "time")) note(LEGEND.time, (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
   if (scene.lines.length) note(LEGEND.line, ([x, y]) => {
@@ -188,9 +200,8 @@ export function drawMap(pen: Pen, scene: Scene, look: Look): void {
     pen.line(from, to, colour, chosen ? 1.6 : 1, chosen ? 1 : (few ? 0.55 : 0.2) * (look.chosen ? 0.4 : 1));
     if (!few || (look.chosen && !chosen)) continue;
     const round = ([x, y]: Point, { radius }: Bubble) => ({ x, y, radius: radius * scale });
-    const ends = [round(from, line.from), round(to, line.to)] as const;
-    if (line.forth) pen.shape(arrowOf(ends[0], ends[1], 5), { fill: colour });
-    if (line.back) pen.shape(arrowOf(ends[1], ends[0], 5), { fill: colour });
+    findCovered([line], scene.bubbles);
+    for (const head of arrowsOf(line, round(from, line.from), round(to, line.to), 5)) pen.shape(head, { fill: colour });
   }
   for (const bubble of scene.bubbles) {
     const { node } = bubble;

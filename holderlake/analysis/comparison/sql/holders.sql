@@ -37,7 +37,7 @@ crossed AS (
 )
 SELECT
     own_causes.*,
-    CASE WHEN has_gap THEN own WHEN is_late THEN coalesce(crossed.cause, main, own) ELSE own END AS balances,
+    CASE WHEN has_gap OR (repeats IS NOT NULL AND place > 1 AND NOT is_common) THEN own WHEN is_late THEN coalesce(crossed.cause, main, own) ELSE own END AS balances,
     bool_or(has_gap) OVER list AS has_other_balances,
     -- holders of equal amounts in another order: the amount and the number of its holders are the same
     is_common AND NOT has_other_amount

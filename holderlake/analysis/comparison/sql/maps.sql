@@ -8,14 +8,14 @@ WHERE kind = 'magic' OR (kind = 'top_holder' AND is_shown_on_map IS DISTINCT FRO
 
 -- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its"). state: why
 -- balances and transfers differ, if they do: the side is late, or lacks transfers (lasting). has_more_labels: the side knows kinds of addresses that the other one lacks.
--- has_more_transfers: most links that differ have more transfers on the side.
+-- has_more_transfers: no more links have fewer transfers on the side than have more.
 CREATE TABLE sides AS
 SELECT
     mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its,
     CASE WHEN is_late THEN 'lateness' END AS late, CASE WHEN sent.chain IS NOT NULL THEN 'transfers' END AS lasting,
     coalesce(late, lasting) AS state,
     labels.chain IS NOT NULL AS has_more_labels,
-    coalesce(CASE mine.side WHEN 'a' THEN more_in_a > more_in_b ELSE more_in_a < more_in_b END, false) AS has_more_transfers
+    coalesce(CASE mine.side WHEN 'a' THEN more_in_a >= more_in_b ELSE more_in_a <= more_in_b END, true) AS has_more_transfers
 FROM drawn AS mine
 JOIN drawn AS its USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
@@ -198,8 +198,7 @@ SELECT
         WHEN one.address IS NOT NULL THEN one.cause
         WHEN other.address IS NOT NULL THEN other.cause
         WHEN in_window <> '' THEN windows.cause
-        WHEN mine.supernode_degree < its.supernode_degree AND sender.degree >= mine.supernode_degree
-            AND receiver.degree >= mine.supernode_degree THEN 'other thresholds'
+        WHEN is_hidden THEN 'other thresholds'
         WHEN lacking.chain IS NOT NULL THEN lasting
         ELSE coalesce(late, 'unexplained')
     END AS cause
@@ -212,11 +211,7 @@ LEFT JOIN (SELECT *, address AS from_address FROM gone) AS one
     USING (lacks, chain, token_address, timestamp, from_address)
 LEFT JOIN (SELECT *, address AS to_address FROM gone) AS other USING (lacks, chain, token_address, timestamp, to_address)
 LEFT JOIN windows USING (lacks, chain, token_address, timestamp, time_node)
-LEFT JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent_token
-LEFT JOIN (SELECT * RENAME (side AS has, address AS from_address) FROM wallets) AS sender
-    USING (has, chain, token_address, timestamp, from_address)
-LEFT JOIN (SELECT * RENAME (side AS has, address AS to_address) FROM wallets) AS receiver
-    USING (has, chain, token_address, timestamp, to_address);
+LEFT JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent_token;
 
 -- The cause of nearly all rows of a map.
 CREATE TABLE map_causes AS

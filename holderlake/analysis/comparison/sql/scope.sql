@@ -106,19 +106,39 @@ JOIN (
 WHERE lacks IS NULL
 GROUP BY ALL;
 
--- Differing links. is_recent: the side that is behind can't have the transfers, as it reaches less far.
+-- Differing links. is_recent: the side that is behind can't have the transfers, as it reaches less far, or has no link yet.
+-- is_hidden: the side that lacks the link leaves it out because both ends have too many counterparties for its rules.
 CREATE TABLE differing_links AS
+WITH counted AS (
+    SELECT side, chain, token_address, timestamp, address, max(degree) AS degree
+    FROM nodes
+    GROUP BY ALL
+)
 SELECT
-    link_pairs.*, coalesce(
+    link_pairs.*,
+    coalesce(
+        mine.supernode_degree < its.supernode_degree AND least(sender.degree, receiver.degree) >= mine.supernode_degree,
+        false
+    ) AS is_hidden,
+    coalesce(
         CASE lacks
             WHEN 'a' THEN first_b - shift > a_until
             WHEN 'b' THEN first_a > b_until
             ELSE last_a > b_until OR last_b - shift > a_until
         END,
-        false
+        lacks IS NOT NULL AND reach.chain IS NULL
     ) AS is_recent
 FROM link_pairs
 LEFT JOIN reach USING (chain, token_address, timestamp)
+LEFT JOIN (SELECT * RENAME (side AS lacks) FROM drawn) AS mine USING (lacks, chain, token_address, timestamp)
+LEFT JOIN (SELECT * EXCLUDE (side), CASE side WHEN 'a' THEN 'b' ELSE 'a' END AS lacks FROM drawn) AS its
+    USING (lacks, chain, token_address, timestamp)
+LEFT JOIN (SELECT * EXCLUDE (side), CASE side WHEN 'a' THEN 'b' ELSE 'a' END AS lacks FROM counted) AS sender
+    ON (sender.lacks, sender.chain, sender.token_address, sender.timestamp, sender.address)
+        = (link_pairs.lacks, link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, from_address)
+LEFT JOIN (SELECT * EXCLUDE (side), CASE side WHEN 'a' THEN 'b' ELSE 'a' END AS lacks FROM counted) AS receiver
+    ON (receiver.lacks, receiver.chain, receiver.token_address, receiver.timestamp, receiver.address)
+        = (link_pairs.lacks, link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, to_address)
 WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
 
 -- The power of ten between most amounts of a list; 0 if most are equal. is_supply: all shares differ by one factor.
@@ -141,6 +161,7 @@ WINDOW later AS (PARTITION BY list, chain, token_address ORDER BY timestamp);
 -- Amounts by address and instant. gap: their difference, where an address that one list lacks has nothing. is_same: the
 -- amount changed since the instant before by less than a hundredth of the gap. is_kept: it does so until the next instant.
 -- has_reached: one side has exactly the amount that the other one had at the instant before; will_reach: it has this one then.
+CREATE MACRO is_near(one, other) AS abs(one - other) <= 1e-12 * abs(one);
 CREATE TABLE gaps AS
 WITH numbered AS (
     SELECT
@@ -149,6 +170,13 @@ WITH numbered AS (
         dense_rank() OVER (PARTITION BY list, chain, token_address ORDER BY timestamp) AS place,
         CASE
             WHEN exact_a = exact_b OR (factor <> 0 AND ratio = factor) THEN 0
+            WHEN factor = 0 THEN coalesce(
+                CAST(
+                    TRY_CAST(coalesce(exact_a, '0') AS DECIMAL(38, 18)) - TRY_CAST(coalesce(exact_b, '0') AS DECIMAL(38, 18))
+                    AS DOUBLE
+                ),
+                held_a - held_b
+            )
             ELSE held_a - held_b
         END AS gap
     FROM pairs
@@ -160,7 +188,8 @@ SELECT
     one.place > 1 AND abs(one.held_b - coalesce(earlier.held_b, 0)) <= abs(one.gap) / 100 AS is_same_b,
     has_next AND abs(one.held_a - coalesce(later.held_a, 0)) <= abs(one.gap) / 100 AS is_kept_a,
     has_next AND abs(one.held_b - coalesce(later.held_b, 0)) <= abs(one.gap) / 100 AS is_kept_b,
-    coalesce(one.held_b = earlier.held_a OR one.held_a = earlier.held_b, false) AS has_reached,
+    one.place > 1 AND is_near(one.held_a, coalesce(earlier.held_b, 0)) AS a_repeats,
+    one.place > 1 AND is_near(one.held_b, coalesce(earlier.held_a, 0)) AS b_repeats, a_repeats OR b_repeats AS has_reached,
     coalesce(later.held_b = one.held_a OR later.held_a = one.held_b, false) AS will_reach
 FROM numbered AS one
 JOIN (SELECT list, chain, token_address, max(place) AS places FROM numbered GROUP BY ALL) USING (list, chain, token_address)
@@ -175,7 +204,11 @@ CREATE TABLE delays AS
 WITH counted AS (
     SELECT
         chain, token_address, timestamp, count_if(is_common AND gap <> 0 AND has_next AND next_gap = 0 AND NOT is_still) AS healed,
-        count_if(is_common AND gap <> 0 AND (is_still OR (has_next AND abs(gap - next_gap) <= 1e-9 * abs(gap)))) AS lasting
+        count_if(is_common AND gap <> 0 AND (is_still OR (has_next AND abs(gap - next_gap) <= 1e-9 * abs(gap)))) AS lasting,
+        count_if(is_common AND gap <> 0 AND place > 1) AS differing,
+        count_if(is_common AND gap <> 0 AND a_repeats) AS repeated_in_a,
+        count_if(is_common AND gap <> 0 AND b_repeats) AS repeated_in_b,
+        count_if(is_common AND gap <> 0 AND will_reach) AS reaching
     FROM (SELECT *, (is_same_a AND is_kept_a) OR (is_same_b AND is_kept_b) AS is_still FROM gaps)
     GROUP BY ALL
 ),
@@ -197,11 +230,15 @@ reached AS (
 )
 SELECT
     chain, token_address, timestamp, CASE WHEN sum(recent) OVER token > 2 THEN mode(ahead) OVER token END AS ahead,
+    CASE
+        WHEN 2 * sum(repeated_in_a) OVER token > sum(differing) OVER token THEN 'a'
+        WHEN 2 * sum(repeated_in_b) OVER token > sum(differing) OVER token THEN 'b'
+    END AS repeats,
     shifted.chain IS NOT NULL OR coalesce(shift, 0) <> 0 OR coalesce(sum(recent) OVER token > 2, false)
-        OR (healed > 2 AND healed > 9 * lasting) OR CASE
+        OR (sum(repeated_in_a + repeated_in_b + reaching) OVER chain > 0 AND ((healed > 2 AND healed > 9 * lasting) OR CASE
             WHEN sum(healed + lasting) OVER token > 4 THEN sum(healed) OVER token > sum(lasting) OVER token
             ELSE sum(healed) OVER chain > sum(lasting) OVER chain
-        END AS is_late
+        END)) AS is_late
 FROM counted
 LEFT JOIN shifted USING (chain, token_address, timestamp)
 LEFT JOIN reached USING (chain, token_address, timestamp)
@@ -246,7 +283,7 @@ linked AS (
         LEFT JOIN shared AS receiver ON receiver.address = to_address
             AND (receiver.chain, receiver.token_address, receiver.timestamp)
                 = (links.chain, links.token_address, links.timestamp)
-        WHERE in_window = '' AND sent_chain = links.chain AND sent_token = links.token_address
+        WHERE in_window = '' AND sent_chain = links.chain AND sent_token = links.token_address AND NOT is_hidden
             AND (
                 is_recent OR transfers_a <> transfers_b
                 OR (lacks IS NOT NULL AND sender.chain IS NOT NULL AND receiver.chain IS NOT NULL)
@@ -256,7 +293,7 @@ linked AS (
 ),
 lasting AS (
     SELECT
-        gaps.*, is_late, linked.is_recent, NOT linked.is_recent
+        gaps.*, is_late, linked.is_recent, repeats, NOT linked.is_recent
             OR ((gap = last_gap AND NOT has_reached) OR (gap = next_gap AND NOT will_reach)) AND abs(gap) <> 1
             OR CASE ahead WHEN 'a' THEN is_same_a WHEN 'b' THEN is_same_b ELSE is_same_a AND is_same_b END
             OR (abs(next_gap - gap) < abs(gap) / 2 AND CASE ahead WHEN 'a' THEN is_kept_a WHEN 'b' THEN is_kept_b ELSE is_kept_a AND is_kept_b END)
@@ -265,7 +302,12 @@ lasting AS (
     JOIN delays USING (chain, token_address, timestamp)
     LEFT JOIN linked USING (chain, token_address, timestamp, address)
 )
-SELECT *, is_late AND gap <> 0 AND NOT coalesce(bool_or(is_lasting AND gap <> 0) OVER since, false) AS is_delayed
+SELECT
+    *, is_late AND gap <> 0 AND CASE
+        WHEN repeats = 'a' AND place > 1 THEN a_repeats
+        WHEN repeats = 'b' AND place > 1 THEN b_repeats
+        ELSE NOT coalesce(bool_or(is_lasting AND gap <> 0) OVER since, false)
+    END AS is_delayed
 FROM lasting
 WINDOW since AS (PARTITION BY list, chain, token_address, address ORDER BY timestamp);
 

@@ -36,7 +36,7 @@ def _draw_empty(sheet: Sheet) -> None:
     panel, unit = sheet.page.panel, sheet.unit
     across, down = panel.left + panel.width / 2, panel.top + panel.height / 2
     sheet.canvas.text((across, down), "No holder to draw", 1.3 * unit, sheet.colours.ink, bold=True, across="center")
-    reason = "All listed holders are exchanges, contracts or among the busiest wallets."
+    reason = f"All listed holders are {', '.join(sheet.scene.left_out)}." if sheet.scene.left_out else ""
     text = shortened(reason, 0.95 * panel.width, 0.95 * unit)
     sheet.canvas.text((across, down + 1.8 * unit), text, 0.95 * unit, sheet.colours.soft, across="center")
 
@@ -60,20 +60,43 @@ def _tint_clusters(sheet: Sheet) -> None:
 
 def _draw_lines(sheet: Sheet) -> None:
     """Draw the map's lines with arrows. Many lines are fainter, and have no arrows."""
-    lines, unit, layout = sheet.scene.lines, sheet.unit, sheet.layout
+    lines, unit = sheet.scene.lines, sheet.unit
     ends = [(_at(sheet, line.first_node), _at(sheet, line.second_node)) for line in lines]
     opacity = 0.6 * max(0.3, min(1.0, _ARROWS_UP_TO / max(1, len(lines))))
     sheet.canvas.lines(ends, [sheet.colours.soft] * len(lines), [0.08 * unit] * len(lines), opacity)
-    heads = [
-        arrow(start, end, float(layout.radius[node]), 0.35 * unit)
-        for line, (first, second) in zip(lines, ends, strict=True)
-        for is_way, start, end, node in (
-            (line.forth, first, second, line.second_node),
-            (line.back, second, first, line.first_node),
-        )
-        if is_way and len(lines) <= _ARROWS_UP_TO
+    if len(lines) > _ARROWS_UP_TO:
+        return
+    ways = [(line.first_node, line.second_node) for line in lines if line.forth]
+    ways += [(line.second_node, line.first_node) for line in lines if line.back]
+    heads = [head for way in ways if (head := _head(sheet, *way))]
+    fill = mixed(sheet.colours.panel, sheet.colours.soft, 0.75)
+    sheet.canvas.shapes(heads, [fill] * len(heads), ["none"] * len(heads), 0.0)
+
+
+def _head(sheet: Sheet, first: int, second: int) -> list[Point]:
+    """Return the corners of an arrow's head: at the last place before the node ``second`` where no node covers it.
+
+    The list is empty if there is no such place.
+    """
+    layout, start, end, wide = sheet.layout, _at(sheet, first), _at(sheet, second), 0.35 * sheet.unit
+    way = complex(end[0] - start[0], end[1] - start[1])
+    length = abs(way) or 1.0
+    others = (layout.x - start[0] + 1j * (layout.y - start[1])) * way.conjugate() / length
+    half = (layout.radius + 0.6 * wide) ** 2 - others.imag**2
+    half[[first, second]] = -1.0
+    covered = [
+        (at.real - math.sqrt(part), at.real + math.sqrt(part))
+        for at, part in zip(others, half, strict=True)
+        if part > 0
     ]
-    sheet.canvas.shapes(heads, [sheet.colours.soft] * len(heads), ["none"] * len(heads), 0.0)
+    tip = length - float(layout.radius[second])
+    long = min(1.6 * wide, tip - float(layout.radius[first]))
+    for begin, stop in sorted(covered, key=lambda part: -part[1]):
+        if stop > tip - long and begin < tip:
+            tip = begin
+    if long < 0.5 * wide or tip - long < float(layout.radius[first]) - 0.01:
+        return []
+    return arrow(start, end, length - tip, long / 1.6)
 
 
 def _draw_nodes(sheet: Sheet) -> None:

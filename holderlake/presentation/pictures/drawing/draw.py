@@ -13,7 +13,14 @@ import pyarrow as pa
 from holderlake.presentation.pictures.drawing.bubbles import draw_bubbles
 from holderlake.presentation.pictures.drawing.canvas import Canvas, Form, drawing
 from holderlake.presentation.pictures.drawing.colours import COLOURS, Theme
-from holderlake.presentation.pictures.drawing.header import TokenTitle, draw_figures, draw_title
+from holderlake.presentation.pictures.drawing.finding import finding_of
+from holderlake.presentation.pictures.drawing.header import (
+    TokenTitle,
+    draw_figures,
+    draw_finding,
+    draw_title,
+    finding_lines,
+)
 from holderlake.presentation.pictures.drawing.legend import draw_lists_and_legend
 from holderlake.presentation.pictures.drawing.sheet import Sheet
 from holderlake.presentation.pictures.layout.bubbles import place
@@ -29,12 +36,15 @@ def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, t
     ``tables`` are the tables of the map by name, from ``engine.maps.maps.map_as_of``. ``width`` is in
     pixels, at least 400; the height depends on it. Thread-safe.
     """
-    scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
+    scene, colours = scene_of(tables), COLOURS[theme]
+    finding = finding_of(tables, token.as_of) or "Holderlake"
+    page = page_of(width, len(finding_lines(finding, page_of(width))[0]))
     layout = place(scene, page.frame, page.unit)
     with drawing():
         sheet = Sheet(Canvas(page.width, page.height, colours.page), page, colours, scene, layout)
         draw_title(sheet, token)
         draw_figures(sheet)
+        draw_finding(sheet, finding)
         draw_bubbles(sheet)
         draw_lists_and_legend(sheet)
         return sheet.canvas.encode(form, f"{token.shown_name[:80]}: map of holders")

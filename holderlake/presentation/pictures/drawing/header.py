@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from holderlake.core.contract.chains import KNOWN_CHAINS
 from holderlake.core.contract.figures import FIGURES, HEADLINE, share_text
 from holderlake.core.units import counted
 from holderlake.presentation.pictures.drawing.sheet import Sheet
-from holderlake.presentation.pictures.drawing.text import instant, printable, shortened, width
+from holderlake.presentation.pictures.drawing.text import broken, instant, printable, shortened, width
+from holderlake.presentation.pictures.layout.page import Page
 from holderlake.presentation.pictures.scene import Scene
 
 
@@ -64,6 +66,30 @@ def draw_figures(sheet: Sheet) -> None:
         sheet.canvas.text((left, area.top + 0.8 * unit), figure.short, small, sheet.colours.soft)
         sheet.canvas.text((left, area.top + 2.85 * unit), text, large, sheet.colours.ink, bold=True)
         sheet.bar(left, area.top + 3.5 * unit, wide, (value or 0) / (100 if figure.unit == "score" else 1))
+
+
+def finding_lines(text: str, page: Page) -> tuple[list[str], float]:
+    """Return the lines of the sentence about the map, at most five, and the size of their letters."""
+    room, unit = page.finding.width - 2.3 * page.unit, page.unit
+    size = max(unit, min(1.25 * unit, 1.25 * unit * room / max(1.0, width(text, 1.25 * unit, bold=True))))
+    return broken(printable(text, 600), room, size, 5, bold=True), size
+
+
+def draw_finding(sheet: Sheet, text: str) -> None:
+    """Draw the project's mark and, next to it, the sentence ``text`` about the map."""
+    area, unit = sheet.page.finding, sheet.unit
+    part = 1.6 * unit / 20  # the mark is 20 wide
+    centres = [(area.left + part * across, area.top + part * (down + 1)) for across, down, _, _ in _MARK]
+    fills = [fill for *_, fill in _MARK]
+    sheet.canvas.circles(centres, [part * radius for _, _, radius, _ in _MARK], fills, fills, 0.0)
+    lines, size = finding_lines(text, sheet.page)
+    for number, line in enumerate(lines):
+        base = area.top + 1.2 * unit + number * 1.3 * size
+        sheet.canvas.text((area.left + 2.3 * unit, base), line, size, sheet.colours.ink, bold=True)
+
+
+_MARK: Final = ((6.9, 8.1, 5.0, "#0072b2"), (15.0, 5.0, 2.8, "#e69f00"), (13.1, 15.0, 3.75, "#009e73"))
+"""Centres, radii and colours of the project's mark, as in ``web/icon.svg``."""
 
 
 def _drawn_summary(scene: Scene) -> str:

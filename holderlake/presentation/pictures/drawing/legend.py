@@ -19,7 +19,7 @@ from holderlake.presentation.pictures.layout.page import Area
 LEGEND: Final = {
     "alone": "Holder outside clusters",
     "magic": "Wallet that links holders",
-    "time": "Exchange or pool used together",
+    "time": "Shared exchange or pool",
     "line": "Transfers, as the arrow points",
 }
 """The texts of the marks, which the explorer has too."""
@@ -163,7 +163,8 @@ def _legend(sheet: Sheet) -> list[_Part]:
         parts.append(_note(sheet, LEGEND["time"], sheet.diamond))
     if scene.lines:
         parts.append(_note(sheet, LEGEND["line"], sheet.arrow))
-    parts.append(_note(sheet, "Not drawn: exchanges, pools, contracts and the busiest wallets."))
+    if scene.left_out:
+        parts.append(_note(sheet, f"Not drawn: {', '.join(scene.left_out)}"))
     if any(sheet.layout.is_enlarged(node.share or 0.0) for node in bubbles):
         least = share_text((sheet.layout.smallest / sheet.layout.scale) ** 2)
         parts.append(_note(sheet, f"Bubbles of less than {least} are enlarged, to be seen."))

@@ -28,7 +28,7 @@ _MEASURED_AT: Final = 64.0
 _TEXT_CHARACTERS: Final = 200
 """Maximum characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sept", "Oct", "Nov", "Dec")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @cache
@@ -37,9 +37,12 @@ def _drawable() -> frozenset[str]:
     return frozenset(map(chr, regular & bold))
 
 
-def printable(text: str) -> str:
-    """Return the text on one line, without characters that the fonts cannot show. The result may be empty."""
-    plain = unicodedata.normalize("NFKC", text[:_TEXT_CHARACTERS])[:_TEXT_CHARACTERS]
+def printable(text: str, most: int = _TEXT_CHARACTERS) -> str:
+    """Return the text on one line, without characters that the fonts cannot show. The result may be empty.
+
+    Only the first ``most`` characters are read.
+    """
+    plain = unicodedata.normalize("NFKC", text[:most])[:most]
     return " ".join("".join(_printable_character(character) for character in plain).split())
 
 
@@ -77,12 +80,12 @@ def shortened(text: str, room: float, size: float, bold: bool = False) -> str:
     return text[:fits].rstrip() + "…" if fits else ""
 
 
-def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
+def broken(text: str, room: float, size: float, lines: int = 99, bold: bool = False) -> list[str]:
     """Break the text into at most ``lines`` lines of at most ``room`` pixels. The last one is cut with an ellipsis."""
     words, text_lines = text.split(), [""]
     while words:
         longer = f"{text_lines[-1]} {words[0]}".strip()
-        if not text_lines[-1] or width(longer, size) <= room:
+        if not text_lines[-1] or width(longer, size, bold) <= room:
             text_lines[-1] = longer
             words.pop(0)
         elif len(text_lines) < lines:
@@ -90,7 +93,7 @@ def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
         else:
             text_lines[-1] = " ".join([text_lines[-1], *words])
             words = []
-    return [shortened(line, room, size) for line in text_lines]
+    return [shortened(line, room, size, bold) for line in text_lines]
 
 
 def short_address(address: str) -> str:
@@ -101,7 +104,12 @@ def short_address(address: str) -> str:
 def instant(when: datetime) -> str:
     """Return an instant (UTC, without zone) as the explorer writes it: without the time at midnight."""
     time = f"{when:, %H:%M:%S}".removesuffix(":00") if when.time() != dt_time() else ""
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}{time} UTC"
+    return f"{day(when)}{time} UTC"
+
+
+def day(when: datetime) -> str:
+    """Return the day of an instant, such as 1 Sep 2026."""
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
 
 
 def display_name(node: Node) -> str:

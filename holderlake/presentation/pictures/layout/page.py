@@ -39,8 +39,8 @@ class Area:
 class Page:
     """A picture's size and areas, in pixels. ``unit`` is the size of plain text; all other sizes depend on it.
 
-    ``panel`` is for the map, ``lists`` for clusters and holders, ``legend`` for the meaning of colours and sizes. On a
-    wide page, lists and legend share a column, with the legend at the bottom.
+    ``finding`` is for the sentence about the map, ``panel`` for the map, ``lists`` for clusters and holders, ``legend``
+    for the meaning of colours and sizes. On a wide page, lists and legend share a column, the legend at the bottom.
     """
 
     unit: float
@@ -48,6 +48,7 @@ class Page:
     height: int
     title: Area
     figures: Area
+    finding: Area
     panel: Area
     lists: Area
     legend: Area
@@ -63,32 +64,34 @@ class Page:
         return self.lists == self.legend
 
 
-def page_of(width: int) -> Page:
-    """Return the page for a width in pixels. Text grows more slowly than the page."""
+def page_of(width: int, lines: int = 1) -> Page:
+    """Return the page for a width in pixels and a sentence of ``lines`` lines. Text grows more slowly than the page."""
     unit = 7.7 + 0.0055 * width
-    return _wide(width, unit) if width >= _WIDE else _narrow(width, unit)
+    return _wide(width, unit, lines) if width >= _WIDE else _narrow(width, unit, lines)
 
 
-def _wide(width: int, unit: float) -> Page:
+def _wide(width: int, unit: float, lines: int) -> Page:
     margin, height = 1.7 * unit, round(0.62 * width)
     head, side, between = 5.6 * unit, 17.5 * unit, 1.5 * unit
     inner = width - 2 * margin
     figures = Area(width - margin - 36 * unit, margin, 36 * unit, head)
     title = Area(margin, margin, inner - figures.width - 2 * unit, head)
-    top = margin + head + 0.9 * unit
+    finding = Area(margin, margin + head + 0.3 * unit, inner, (0.4 + 1.5 * lines) * unit)
+    top = finding.bottom + 0.6 * unit
     panel = Area(margin, top, inner - side - between, height - top - margin)
     column = Area(panel.right + between, top, side, panel.height)
-    return Page(unit, width, height, title, figures, panel, column, column)
+    return Page(unit, width, height, title, figures, finding, panel, column, column)
 
 
-def _narrow(width: int, unit: float) -> Page:
+def _narrow(width: int, unit: float, lines: int) -> Page:
     margin, between = 1.6 * unit, 2.2 * unit
     inner = width - 2 * margin
     title = Area(margin, margin, inner, 5.4 * unit)
     figures = Area(margin, title.bottom + 0.7 * unit, inner, 4.0 * unit)
-    panel = Area(margin, figures.bottom + 0.9 * unit, inner, 0.76 * inner)
+    finding = Area(margin, figures.bottom + 0.6 * unit, inner, (0.4 + 1.5 * lines) * unit)
+    panel = Area(margin, finding.bottom + 0.6 * unit, inner, 0.76 * inner)
     half = (inner - between) / 2
-    lines = 17 if width >= _ROOMY else 20
-    lists = Area(margin, panel.bottom + 1.4 * unit, half, lines * unit)
+    rows = 17 if width >= _ROOMY else 20
+    lists = Area(margin, panel.bottom + 1.4 * unit, half, rows * unit)
     legend = Area(margin + half + between, lists.top, half, lists.height)
-    return Page(unit, width, round(legend.bottom + margin), title, figures, panel, lists, legend)
+    return Page(unit, width, round(legend.bottom + margin), title, figures, finding, panel, lists, legend)

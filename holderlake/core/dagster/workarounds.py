@@ -1,0 +1,27 @@
+"""What depends on behaviour of Dagster that its documentation does not promise, seen in Dagster 1.13.
+
+Look here first when a new version of Dagster logs other partitions, and remove what it no longer needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dagster import DagsterRun
+
+UNLOGGED: Final = {"__source_asset_observation__": True}
+"""Metadata of a result for which Dagster logs no materialisation. Without it, Dagster logs each partition of a range as
+materialised; so a step logs those that are complete."""
+_DIMENSION_TAGS: Final = ("dagster/partition/chain", "dagster/partition/date")
+
+
+def forget_first_partition(run: DagsterRun) -> None:
+    """Remove the dimension tags of a run over a range of partitions, in this process.
+
+    A backfill of a job page gives each run of a range the dimension tags of the backfill's first partition, and Dagster
+    takes the run for one of that partition. It reads this dictionary again for each event, so without the tags it logs
+    the right partitions as materialised.
+    """
+    tags: Any = run.tags
+    for tag in _DIMENSION_TAGS:
+        tags.pop(tag, None)
