@@ -189,8 +189,8 @@ SUBJECTS: Final = (
     Subject(
         "through-time",
         "All holders through time",
-        "follow all holders of a token of my store by day, week or month: shares, Gini index, cohorts, dormant holders, "
-        "net flows",
+        "follow all holders of a token of my store by day, week or month: shares, Gini index, cohorts, dormant "
+        "holders, net flows",
         (
             "concentration_by_period",
             "retention",

@@ -230,9 +230,9 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        if abs(value) >= _LARGE:
-            return f"{value:.15g}"
-        return f"{value:.4g}" if 0 < abs(value) < _SMALL else f"{value:,.4f}".rstrip("0").rstrip(".")
+        digits = ".4g" if 0 < abs(value) < _SMALL else ".15g" if abs(value) >= _LARGE else ",.4f"
+        text = format(value, digits)
+        return text.rstrip("0").rstrip(".") if digits == ",.4f" else text
     if isinstance(value, Decimal | int):
         text = f"{value:,f}" if isinstance(value, Decimal) else f"{value:,}"
         return text.rstrip("0").rstrip(".") if "." in text else text
