@@ -1,4 +1,4 @@
-"""How often ``holderlake compare`` names the right cause: homes that differ for known reasons, over several histories.
+"""Measure how often ``holderlake compare`` is right: homes that differ for known reasons, over several histories.
 
     python -m benchmarks.compare [--data ../shared/data] [--seeds 1,2] [--mixtures 20] [--only generated]
 

@@ -7,14 +7,16 @@ from dataclasses import asdict
 from typing import Final, Literal
 
 from holderlake.core.contract.prices import credits_text
-from holderlake.core.provider.broken_answers import BREAKAGES
+from holderlake.core.provider.errors import CAUSES
 from holderlake.core.provider.ledger.entries import IMPLAUSIBLE, Problem
 from holderlake.core.units import counted
 from holderlake.core.workspace import Workspace
 from holderlake.presentation import console
 
 Grouping = Literal["endpoint", "day", "run", "token"]
-_PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
+_DESCRIPTIONS: Final = {how: description for how, (description, _) in CAUSES.items()} | {
+    IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"
+}
 _LINES_SHOWN: Final = 10
 """Maximum lines of a long list that are printed."""
 
@@ -23,7 +25,7 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
     """Print the totals of the ledger, and one line for each value of the column ``by``."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
     problems = workspace.ledger.problems()
-    broken = [problem for problem in problems if problem.name in BREAKAGES]
+    broken = [problem for problem in problems if problem.name in CAUSES]
     if as_json:
         unknown = [asdict(call) for call in workspace.ledger.unsettled()]
         plain = asdict(totals) | {"unexplained": totals.unexplained}
@@ -82,7 +84,7 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
         ("answers that", "calls", "charged", "possibly charged"),
         (
             (
-                BREAKAGES.get(problem.name, _PROBLEMS.get(problem.name, problem.name)),
+                _DESCRIPTIONS.get(problem.name, problem.name),
                 problem.calls,
                 credits_text(problem.spent),
                 credits_text(problem.reserved),

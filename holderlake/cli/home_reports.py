@@ -75,6 +75,8 @@ def repair_report(report: Repaired, as_json: bool) -> None:
         console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
     for reason in report.incomplete:
         console.err.print(f"Repaired with missing rows, because the archive lacks an answer: {reason}", soft_wrap=True)
+    for reason in report.still_damaged:
+        console.err.print(f"Not repaired: {reason}", soft_wrap=True)
     files = f", {counted(len(report.warehouse), 'warehouse file')} made again" if report.warehouse else ""
     console.out.print(
         f"{counted(len(report.repaired), 'partition')} repaired from the archive{files}: no call, 0 credits."

@@ -6,7 +6,7 @@ import json as jsons
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_origin
@@ -16,6 +16,7 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.shared import EXPLORE, Json
 from holderlake.core.contract.chains import chain_typed
+from holderlake.core.contract.times import from_unix
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
@@ -190,9 +191,22 @@ def _next_commands(values: Mapping[str, Any]) -> list[str]:
     if "provider.url" in values:
         has_key = os.environ.get("HOLDERLAKE_API_KEY") or os.environ.get("HOLDERLAKE_API_KEY_FILE")
         return [*([] if has_key else ["export HOLDERLAKE_API_KEY=…"]), "holderlake doctor", *commands]
-    if "provider.local" in values and not store_folder(shared.settings()).exists():
-        return ["holderlake import files transfers.csv", *commands]
+    if "provider.local" in values:
+        folder = store_folder(shared.settings())
+        if not folder.exists():
+            return ["holderlake import files transfers.csv", *commands]
+        if (last_time := _last_time(folder, values.get("watchlist", {}))) is not None:
+            return [f"{commands[0]} --at {from_unix(last_time):%Y-%m-%dT%H:%M:%SZ}  # the last transfer", *commands[1:]]
     return commands
+
+
+def _last_time(store: Path, watchlist: Mapping[str, Sequence[str]]) -> int | None:
+    """Return the unix second of the last stored transfer of the watched tokens; None if there is none."""
+    from holderlake.engine.store.store import Store
+
+    with Store(store) as opened:
+        histories = (opened.history(chain, token) for chain, tokens in watchlist.items() for token in tokens)
+        return max((history.last_time for history in histories if history), default=None)
 
 
 def settings_file(values: Mapping[str, Any]) -> str:

@@ -103,8 +103,8 @@ def ui(port: Port = 3000, opening: Open = False) -> None:
         raise RunFailed("Dagster's page, its daemon or the code server has ended, see the log above; start it again")
 
 
-def _processes_of_ui(folder: Path, port: int) -> Iterator[list[str]]:
-    """Yield the commands of Dagster's code server, page and daemon, which share the code server's socket in ``folder``.
+def _processes_of_ui(folder: Path, port: int) -> Iterator[list[str] | None]:
+    """Yield the commands of Dagster's code server, page and daemon, which share the server's socket in ``folder``.
 
     ``dagster dev`` runs the same ones in a process that needs as much memory as the page.
     """
@@ -115,6 +115,8 @@ def _processes_of_ui(folder: Path, port: int) -> Iterator[list[str]]:
     )
     workspace.write_text(f"load_from: [{{grpc_server: {{socket: '{server}', location_name: holderlake}}}}]\n", "utf-8")
     yield [dagster, "code-server", "start", "--socket", str(server), *location, "--log-level", "warning"]
+    while not server.exists():  # it has loaded the definitions then; a page without them shows an error first
+        yield None
     yield [page, "--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
     yield [daemon, "run", "--workspace", str(workspace)]
 

@@ -49,14 +49,14 @@ def until_stopped(*extra_signals: signal.Signals) -> Iterator[None]:
             yield
 
 
-def run_until_stopped(commands: Iterable[Sequence[str]]) -> int | None:
+def run_until_stopped(commands: Iterable[Sequence[str] | None]) -> int | None:
     """Run commands side by side with all their child processes, until one ends or this process is stopped.
 
     Return the exit code of the first that ends, or None if this process was stopped. The commands are in a process
     group of their own. When this process is stopped, loses its terminal (SIGHUP), or a command ends, the others get
     SIGTERM, the last one first, and end their children in their own order. Then the rest of the group gets SIGTERM too.
 
-    A command is taken from ``commands`` when those before it have started.
+    A command is taken from ``commands`` when those before it have started; None is a pause before the next.
     """
     processes: list[subprocess.Popen[bytes]] = []
     is_stopped = False
@@ -66,15 +66,14 @@ def run_until_stopped(commands: Iterable[Sequence[str]]) -> int | None:
         is_stopped = True  # an exception instead would lose a process that has started, but is not yet known here
 
     with handling(stop, signal.SIGHUP):
-        for command in commands:
-            if is_stopped:
-                break
-            group = processes[0].pid if processes else 0
-            processes.append(subprocess.Popen(command, process_group=group))  # noqa: S603 - the caller's own commands
-        ended = None
+        ended, waiting = None, iter(commands)
         while ended is None and not is_stopped:
-            time.sleep(_POLL_SECONDS)
-            ended = next((process for process in processes if process.poll() is not None), None)
+            if command := next(waiting, None):
+                group = processes[0].pid if processes else 0
+                processes.append(subprocess.Popen(command, process_group=group))  # noqa: S603 - the caller's own commands
+            else:
+                time.sleep(_POLL_SECONDS)
+                ended = next((process for process in processes if process.poll() is not None), None)
         for process in reversed(processes):
             process.terminate()
             process.wait()

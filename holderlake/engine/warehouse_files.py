@@ -7,7 +7,7 @@ corrections in the same way, and ``balances/`` the balances by second that follo
 them, ``tokens.parquet`` and ``labels.parquet`` have the store's
 tokens and labels, and ``changes.parquet`` its changes. ``cluster_links.parquet`` and ``entities.parquet`` have the
 wallets of one owner, ``verified.parquet`` the checks against nodes, and ``undone.parquet`` the transfers that
-reorganisations undid.
+reorganisations undid. ``sums.json`` has the size and checksum of each file.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
+from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holderlake.core.storage.atomic_files import write_whole
 from holderlake.core.storage.parquet import parquet_fault
+from holderlake.engine.files.integrity import Sum, fault_of, signature_of, sum_of
 from holderlake.engine.records import SQL_TYPES, TRANSFERS, schema_of
 
 TOKENS: Final = schema_of(
@@ -55,6 +59,9 @@ CHANGES: Final = pa.schema(
 Answers as of ``first_time`` (UTC) or later may have changed.
 """
 
+_SUMS: Final = "sums.json"
+_AT_LINK: Final = "the store's own file was damaged when it was to be linked"
+_DAMAGED: Final = "error('{}: a file of the store is damaged; ''holderlake store rebuild'' repairs it')::BOOLEAN"
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
@@ -115,13 +122,14 @@ class StoredTransfers:
     the folders ``transfers``, ``openings`` and ``balances``. ``tables`` returns the tables ``tokens`` (schema
     ``TOKENS``), ``labels`` (``LABELS``) and ``changes``. ``findings`` has the files
     ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
-    ``undone.parquet``, as far as they exist.
+    ``undone.parquet``, as far as they exist. ``sums`` has the recorded checksums of files.
     """
 
     version: str
     files: Mapping[str, Mapping[Key, Sequence[Path]]]
     tables: Callable[[], Mapping[str, pa.Table]]
     findings: Sequence[Path] = ()
+    sums: Mapping[Path, Sum] = field(default_factory=dict)
 
 
 ReadTransfers = Callable[[], StoredTransfers | None]
@@ -129,18 +137,25 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 
 
 def views(folder: Path | None) -> str:
-    """Return SQL that creates the views of a folder's files; views without rows if it or their files are missing."""
+    """Return SQL that creates the views of a folder's files; views without rows if it or their files are missing.
+
+    A query of a view of which the store had a damaged file ends with an error, because it would lack rows.
+    """
+    damaged = {name.split("/")[0] for name, sum_ in _sums_of(folder).items() if not sum_.signature} if folder else ()
     statements = ["CREATE SCHEMA IF NOT EXISTS _internal;\n"]
     for view, (name, columns) in _VIEWS.items():
         is_file = name.endswith(".parquet")
         files = name if is_file else f"{name}/*/*/*.parquet"
-        has_files = folder is not None and next(folder.glob(files), None) is not None
+        has_files = folder is not None and name not in damaged and next(folder.glob(files), None) is not None
+        nothing = _DAMAGED.format(name) if name in damaged else "false"
         values = {column: column for column in columns} | {"block_time": "make_timestamp(block_time * 1000000)"}
         selected = ", ".join(
             f"CAST({values[column] if has_files else 'NULL'} AS {kind}) AS {column}" for column, kind in columns.items()
         )
         options = "hive_partitioning = false" if is_file else _HIVE
-        source = f"FROM read_parquet({_literal(folder / files)}, {options})" if folder and has_files else "WHERE false"
+        source = (
+            f"FROM read_parquet({_literal(folder / files)}, {options})" if folder and has_files else f"WHERE {nothing}"
+        )
         statements.append(f"CREATE OR REPLACE VIEW _internal.{view} AS\nSELECT {selected}\n{source};\n")
     return "".join(statements)
 
@@ -149,21 +164,70 @@ def _literal(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
+def faults(folder: Path, *, every_byte: bool = False, is_new: bool = False) -> dict[Path, str]:
+    """Return the files of a folder that differ from ``sums.json``, with the difference.
+
+    A folder of an earlier version has no such file. Unless ``every_byte`` is true, only files with another size or time
+    are read. With ``is_new``, the files that the store had damaged when the folder was made are left out.
+    """
+    try:
+        sums = _sums_of(folder)
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+        return {folder / _SUMS: f"can't be read ({error})"}
+    by_path = {
+        folder / name: fault_of(folder / name, sum_, every_byte=every_byte) if sum_.signature else _AT_LINK
+        for name, sum_ in sums.items()
+        if sum_.signature or not is_new
+    }
+    return {path: fault for path, fault in by_path.items() if fault}
+
+
+def _sums_of(folder: Path) -> dict[str, Sum]:
+    path = folder / _SUMS
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Sum]) if path.exists() else {}
+
+
 def link(root: Path, read: ReadTransfers) -> str | None:
     """Make a folder in ``root`` with links to the store's present files, unless there is one. Return its name.
 
-    None if there is no store. Raises ``FileNotFoundError`` if files vanish again and again meanwhile.
+    A folder with damaged files is replaced, if the store's own files are better. None if there is no store. Raises
+    ``FileNotFoundError`` if files vanish again and again meanwhile.
     """
-    for _ in range(_ATTEMPTS):
+    for attempt in range(1, _ATTEMPTS + 1):
         transfers = read()
         if transfers is None:
             return None
-        if (root / transfers.version).exists():
-            return transfers.version
+        folder = next(iter(root.glob(f"{transfers.version}.*")), None)
+        damaged = faults(folder, every_byte=False) if folder else {}
+        if folder and not damaged:
+            _record_signatures(folder)
+            return folder.name
         with suppress(FileNotFoundError):  # an import has replaced a file: ask for the files again
-            _make(root, transfers)
-            return transfers.version
+            building = _made(root, transfers, is_last=attempt == _ATTEMPTS)
+            if folder and len(faults(building, every_byte=False)) >= len(damaged):
+                shutil.rmtree(building)
+                return folder.name
+            if folder:
+                for path, fault in damaged.items():
+                    _log.warning("%s %s; it is made again from the store", path, fault)
+                folder.rename(root / f".damaged-{folder.name}")
+            return building.rename(root / f"{transfers.version}.{uuid4().hex[:6]}").name
     raise FileNotFoundError(f"the store's files changed {_ATTEMPTS} times while {root} was made; load again")
+
+
+def _record_signatures(folder: Path) -> None:
+    """Record the present signatures of intact files. They change when a home is restored or copied."""
+    sums = _sums_of(folder)
+    present = {
+        name: sum_._replace(signature=signature_of(str(folder / name))) if sum_.signature else sum_
+        for name, sum_ in sums.items()
+    }
+    if present != sums:
+        _write_sums(folder, present)
+
+
+def _write_sums(folder: Path, sums: Mapping[str, Sum]) -> None:
+    write_whole(folder / _SUMS, msgspec.json.encode(sums))
 
 
 def remove_old(root: Path) -> None:
@@ -173,23 +237,51 @@ def remove_old(root: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(root: Path, transfers: StoredTransfers) -> None:
+def _made(root: Path, transfers: StoredTransfers, is_last: bool) -> Path:
+    """Return a new folder of links. Damaged files of the store are left out, without a signature in ``sums.json``.
+
+    With ``is_last``, missing files are damaged ones. After damage, every byte is read: a bit that flipped on the disk
+    changes neither the size nor the times of a file.
+    """
     building = root / f".{transfers.version}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
+    every_byte = any(root.glob(".damaged-*"))
     linked = {(path.parts[-4], path.name): path for path in root.glob("[!.]*/*/*/*/*.parquet")}
+    sums: dict[Path, Sum] = {}
     for folder, files in transfers.files.items():
         for key, paths in files.items():
             target = _token_folder(building / folder, key)
             for path in paths:
-                _link_readable(linked.get((folder, path.name), path), target / path.name, every_byte=False)
-            if folder == "balances" and len(list(target.iterdir())) < len(paths):
-                shutil.rmtree(target)  # a balance is the sum over all files of the token
+                sources = dict.fromkeys((linked.get((folder, path.name), path), path))
+                sums[target / path.name] = _link_intact(sources, target / path.name, transfers.sums[path], every_byte)
+                if not sums[target / path.name].signature and not path.exists() and not is_last:
+                    raise FileNotFoundError(path)
     for path in transfers.findings:
-        _link_readable(path, building / path.name, every_byte=True)
+        if fault := parquet_fault(path):
+            _log.warning("%s is damaged (%s) and is left out; make it again", path, fault)
+            continue
+        _link(path, building / path.name)
+        sums[building / path.name] = sum_of(building / path.name)
     for name, table in transfers.tables().items():
-        pq.write_table(table, building / f"{name}.parquet", write_page_checksum=True, write_statistics=False)
-    building.rename(root / transfers.version)
+        path = building / f"{name}.parquet"
+        pq.write_table(table, path, write_page_checksum=True, write_statistics=False)
+        sums[path] = sum_of(path)
+    _write_sums(building, {str(path.relative_to(building)): sum_ for path, sum_ in sums.items()})
+    return building
+
+
+def _link_intact(sources: Iterable[Path], target: Path, expected: Sum, every_byte: bool) -> Sum:
+    """Link the first intact file of ``sources``. Return its ``Sum``, without a signature if there is none."""
+    for source in sources:
+        with suppress(FileNotFoundError):
+            _link(source, target)
+        fault = fault_of(target, expected, every_byte=every_byte)
+        if fault is None:
+            return expected._replace(signature=signature_of(str(target)))
+        target.unlink(missing_ok=True)
+    _log.warning("%s %s and is left out; 'holderlake store verify' says how to repair it", source, fault)
+    return expected._replace(signature=None)
 
 
 def _token_folder(folder: Path, key: Key) -> Path:
@@ -198,17 +290,6 @@ def _token_folder(folder: Path, key: Key) -> Path:
     target = folder / f"chain={chain}" / f"token_address={token}"
     target.mkdir(parents=True, exist_ok=True)
     return target
-
-
-def _link_readable(source: Path, target: Path, *, every_byte: bool) -> None:
-    """Link a file of the store (``_link``), unless it is damaged: the warehouse then has the other files only."""
-    _link(source, target)
-    reason = parquet_fault(target, every_byte=every_byte)
-    if reason:
-        target.unlink()
-        _log.warning(
-            "%s is damaged (%s) and is left out; 'holderlake store verify' says how to repair it", source, reason
-        )
 
 
 def _link(source: Path, target: Path) -> None:

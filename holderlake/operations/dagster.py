@@ -7,7 +7,7 @@ A sensor looks and launches; the job that it launches does the work. Two do a pa
 import json
 import os
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,7 @@ from dagster import (
     sensor,
 )
 
-from holderlake.core.contract.times import parse_when, utc_now
+from holderlake.core.contract.times import utc_now
 from holderlake.core.dagster.failures import NOT_DELIVERED, step_errors
 from holderlake.core.dagster.partitions import CHAIN, partition_key
 from holderlake.core.dagster.processes import ASSET_JOB
@@ -176,7 +176,8 @@ def _alerts_sensor(settings: Settings) -> SensorDefinition:
         if version is None:
             return SkipReason("there is no warehouse yet")
         last_evaluation = json.loads(context.cursor or "{}")
-        if last_evaluation.get("loaded") == version and now - parse_when(last_evaluation["at"]) < _EVALUATE_EVERY:
+        is_loaded = last_evaluation.get("loaded") == version
+        if is_loaded and now - datetime.fromisoformat(last_evaluation["at"]) < _EVALUATE_EVERY:
             return SkipReason("no new data")
         context.update_cursor(json.dumps({"loaded": version, "at": now.isoformat()}))
         return RunRequest(run_key=f"{version} {now:%Y-%m-%dT%H:%M}")

@@ -90,12 +90,15 @@ def open_warehouse(path: Path | str | None = None) -> DataFrames:
 def open_lake(root: Path | str | None = None) -> DataFrames:
     """Open the lake's Parquet files at ``root``, with the warehouse's views and macros. Default: the settings' lake.
 
-    Queries see the partitions that are committed at this call. Partitions with damaged files are left out; to find
-    them, this call reads every byte of the lake once.
+    Queries see the partitions that are committed at this call. Partitions with damaged files are left out, with a
+    warning; to find them, this call reads every byte of the lake once.
     """
     lake = Lake(Path(root)) if root else local_lake(load_settings())
     connection = prepared(duckdb.connect())
-    connection.execute(lake_views.script(lake, damages(lake, every_byte=True)))
+    damaged = list(damages(lake, every_byte=True))
+    for damage in damaged:
+        warnings.warn(f"{damage}: its partition is left out", QueryNote, stacklevel=2)
+    connection.execute(lake_views.script(lake, damaged))
     guard(connection, [lake.root.absolute()])
     lock = Lock()
 

@@ -304,7 +304,7 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and not any(isinstance(cell, dict) for cell in value))
 
 
-def _named(row: Any) -> Mapping[str, Any]:
+def _named(row: Mapping[str, Any] | list[Any]) -> Mapping[str, Any]:
     """Return a row as an object. The cells of an array are named ``column1``, ``column2`` and so on.
 
     An object that has only a value by an address gets the columns ``key`` and ``value``.

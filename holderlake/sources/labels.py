@@ -55,6 +55,8 @@ _NETWORKS: Final = {
     "SOL": "solana",
 }
 _UNKNOWN: Final = ""
+_FRACTION: Final = re.compile(r"\.\d+")
+"""A fraction of a second, which the times of label files may have. Periods of labels are whole seconds."""
 """The chain of a row whose chain is unknown."""
 _KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
 _PERIOD_COLUMNS: Final = ("valid_from", "valid_to")
@@ -325,7 +327,7 @@ def _second(fields: dict[str, str], column: str, parse: Callable[[str], datetime
     """Return the unix second of a field; None if it is empty or missing."""
     text = fields.get(column, "")
     try:
-        return to_unix(parse(text)) if text else None
+        return to_unix(parse(_FRACTION.sub("", text))) if text else None
     except ValueError as error:
         raise _BadField(column, str(error)) from error
 

@@ -103,7 +103,7 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     """
     if not root.exists():
         return None
-    from holderlake.engine.errors import DamagedFile, EngineError
+    from holderlake.engine.errors import EngineError
     from holderlake.engine.files.balances import BALANCES
     from holderlake.engine.store.store import Store
     from holderlake.engine.warehouse_files import LABELS, StoredTransfers
@@ -115,10 +115,7 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
             for key in listing.numbers:
                 for part in listing.parts_of(key):
                     files[part.folder].setdefault(key, []).append(root / part.paths[0])
-                try:
-                    files["balances"][key] = store.balance_files(key)
-                except DamagedFile as error:  # with the balances of some parts only, figures would be wrong
-                    _log.warning("%s on %s has no balances in the warehouse: %s", key[1], key[0], error)
+                    files["balances"].setdefault(key, []).append(root / part.paths[2])
     except EngineError as error:
         _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
         return None
@@ -128,7 +125,8 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     state = (str(root.resolve()), generation, names, BALANCES.names, LABELS.names)
     version = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-    return StoredTransfers(version, files, lambda: _tables(root), findings)
+    sums = {root / path: sum_ for path, sum_ in listing.sums.items()}
+    return StoredTransfers(version, files, lambda: _tables(root), findings, sums)
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:

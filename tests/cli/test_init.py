@@ -10,12 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
 from holderlake.core.settings import Settings, load_settings
+from holderlake.engine.records import TRANSFERS
 from holderlake.engine.settings import store_folder
+from holderlake.engine.store.store import Store
+from tests.engine.world import transfer
 from tests.helpers.processes import ROOT
 
 TOKEN = "0x" + "9" * 40
@@ -111,6 +115,14 @@ def test_another_home_is_used_if_the_default_one_has_a_lake(folder: Path) -> Non
     settings = load_settings()
     assert (settings.home, store_folder(settings)) == (Path("my-lake"), Path("data/engine"))
     assert commands == ["holderlake ingest --chain CHAIN --token TOKEN", "holderlake explore --open"]
+
+
+def test_the_first_map_of_own_data_is_as_of_the_last_transfer(folder: Path) -> None:
+    with Store(folder / "data" / "engine") as store:
+        rows = [transfer("mint -> a", 5, at, token=("eth", TOKEN)) for at in (1_700_000_000, 1_700_000_100)]
+        store.add_transfers(pa.Table.from_pylist(rows, TRANSFERS), "test")
+    commands = init("--own-data", "--chain", "eth", "--token", TOKEN)
+    assert commands[0] == "holderlake ingest --at 2023-11-14T22:15:00Z  # the last transfer"
 
 
 @pytest.mark.integration

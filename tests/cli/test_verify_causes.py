@@ -49,6 +49,7 @@ CROWDED: dict[str, tuple[list[Calls], set[str]]] = {
         [[("move", (D, A, 60)), ("misdirectedMove", (A, B, C, 50)), ("move", (C, B, 9))]],
         {"wrong_receiver"},
     ),
+    "equal parts of two balances": ([[("silentBurn", (A, 100)), ("silentBurn", (B, 100))]], {"silent_burn"}),
     "fake moves among moves": ([[("move", (A, B, 50)), ("fakeMove", (A, B, 20))]], {"fake_event"}),
     "names neither of both": (
         [[("fakeMove", (A, B, 50)), ("silentMove", (C, D, 50))]],

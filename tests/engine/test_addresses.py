@@ -21,7 +21,7 @@ from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from tests.engine.facts import address_facts
 from tests.engine.oracle import Facts, Oracle
-from tests.engine.world import END, NAMES, Row, cex, histories, settled, transfer, world
+from tests.engine.world import COIN, END, NAMES, Row, cex, draw, histories, settled, transfer, world
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")
@@ -37,6 +37,19 @@ def test_labels_of_the_chain_have_precedence(build: Build) -> None:
     store = build(labels=[Label("a", "eth", "s", name="Ann"), Label("a", "bsc", "s", name="Bob", entity_id="bob")])
     (row,) = addresses_table(store, ["a"], from_unix(END), "bsc").to_pylist()
     assert (row["chain"], row["label"], row["entity_id"]) == ("bsc", "Bob", "bob")
+
+
+@pytest.mark.parametrize(("transfers", "shown"), [(3, True), (4, False)])
+def test_a_hypernode_has_more_transfers_than_the_threshold(build: Build, transfers: int, shown: bool) -> None:
+    sent = [transfer("a -> b", token=(COIN, OTHER)[number % 2]) for number in range(transfers - 1)]
+    store = build(transfer("mint -> a", 100), *sent, rules=Rules(hypernode_transfers=3))
+    assert shows(store, "a") is shown
+
+
+def shows(store: Store, address: str) -> bool:
+    """Return whether the map shows a top holder."""
+    (row,) = [row for row in draw(store)["map_nodes"] if row["address"] == address]
+    return bool(row["is_shown_on_map"])
 
 
 def test_many_addresses_need_as_many_statements_as_one(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:

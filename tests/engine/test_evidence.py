@@ -64,11 +64,13 @@ def test_links_are_ordered_by_transfers_period_and_time(build: Build) -> None:
 
 def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
     store = build(
-        *mints("a", "b"), transfer("a -> b", 5, at=9), transfer("a -> b", 0, at=8), transfer("b -> a", 1, at=11)
+        *mints("a", "b"),
+        *(transfer("a -> b", value, at=at) for value, at in ((5, 7), (0, 8), (6, 9))),
+        transfer("b -> a", 1, at=11),
     )
     links, transfers = evidence(store, at=10)
     assert paths(links) == ["a -> b"]
-    assert [row["value_raw"] for row in transfers] == ["5"]
+    assert [row["value_raw"] for row in transfers] == ["5", "6"]
 
 
 def test_evidence_has_the_time_node_that_links_two_wallets(build: Build) -> None:

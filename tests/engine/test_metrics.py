@@ -20,6 +20,7 @@ from tests.engine import oracle
 from tests.engine.world import UINT256, Row, cex, draw, figures, settled, transfer
 
 Build = Callable[..., Store]
+DAY = 86_400
 
 _sizes_of_one = st.one_of(st.integers(1, 50), st.integers(1, UINT256))
 _sizes = st.lists(_sizes_of_one, min_size=1, max_size=40)
@@ -220,3 +221,10 @@ def test_bundles_is_the_part_of_the_ten_largest_clusters(build: Build) -> None:
     ]
     store = build(*pairs, *mints(alone=80, exchange=10), labels=[cex("exchange")])
     assert figures(draw(store))["bundles"] == 0.5
+
+
+@pytest.mark.parametrize(("age", "fresh"), [(10 * DAY - 1, 0.25), (10 * DAY, 0), (0, 0.25)])
+def test_fresh_wallets_are_under_ten_days_old(build: Build, age: int, fresh: float) -> None:
+    now = 100 * DAY
+    store = build(transfer("mint -> old", 75, at=1), transfer("mint -> young", 25, at=now - age))
+    assert figures(draw(store, now))["fresh_wallets"] == fresh

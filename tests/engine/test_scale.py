@@ -23,11 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.core.contract.requests import MapOptions
+from holderlake.core.contract.rules import Rules
 from holderlake.core.contract.tables import MAP_TABLES
 from holderlake.core.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.maps.maps import map_as_of
+from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
@@ -48,6 +50,7 @@ from tests.engine.world import (
     transfer,
     world,
 )
+from tests.helpers import flawed_histories
 from tests.helpers.amounts import exact_amount
 from tests.helpers.processes import PIPE, start
 
@@ -226,6 +229,22 @@ def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path, kills: in
             assert not list(tmp_path.glob(".spool*"))
 
 
+@pytest.mark.later(long=1)
+@pytest.mark.parametrize("name", flawed_histories.NAMES)
+def test_a_flawed_history_in_pieces_equals_brute_force(name: str) -> None:
+    chance = Random(name)
+    rows, token = flawed_histories.history(name), flawed_histories.token_of(name)
+    oracle = Oracle(rows, [a_token(token)])
+    seconds = sorted(row["block_time"] for row in rows)
+    with world(tokens=oracle.tokens) as store:
+        rest = chance.sample(rows, len(rows))
+        for number in (len(rows) // 2, len(rows) // 50, len(rows) // 3, len(rows)):
+            store.add_transfers(table(rest[:number]), "piece")
+            rest = rest[number:]
+        for at in chance.sample(seconds, max(2, ANSWERS // 20)):
+            assert balances_as_of(store, *token, from_unix(at)).holders == oracle.holders(token, at)
+
+
 # ---------------------------------------------------------------------- one pass
 
 
@@ -279,6 +298,15 @@ def if_held(ask: Callable[[], Any]) -> list[Any]:
         return [ask()]
     except NoHolders:
         return []
+
+
+def test_a_batch_counts_ages_and_transfers_at_each_instant(build: Build) -> None:
+    moves = [transfer("mint -> a", 60, at=1), transfer("a -> b", 15, at=2), transfer("a -> b", 15, at=3)]
+    store = build(*moves, rules=Rules(hypernode_transfers=2, fresh_wallet_seconds=2))
+    passed = list(map_batches(store, [COIN], [from_unix(at) for at in (1, 2, 3, 4)], MapOptions(), from_unix(END)))
+    maps, nodes = (pa.concat_tables(tables[name] for tables in passed).to_pylist() for name in ("maps", "map_nodes"))
+    assert [row["fresh_wallets"] for row in maps] == [1, 1, 0.5, 0]
+    assert [row["is_shown_on_map"] for row in nodes if row["address"] == "a"] == [True, True, False, False]
 
 
 def test_a_batch_without_holders_or_tokens_gives_nothing(build: Build) -> None:

@@ -38,7 +38,7 @@ def to_unix(instant: datetime) -> int:
 def parse_when(text: str) -> datetime:
     """Parse an ISO date, an ISO date-time (UTC if it has no zone), unix seconds, or ``now``.
 
-    Raises ``ValueError`` for other text. The message lists the accepted forms.
+    Raises ``ValueError`` for other text, also for a fraction of a second. The message lists the accepted forms.
     """
     when = text.strip()
     if when.lower() == "now":
@@ -56,7 +56,9 @@ def parse_when(text: str) -> datetime:
             f"{text!r} is not a time; give an ISO date (2026-11-20), a date-time (2026-11-20T12:00:00), "
             "unix seconds (1795132800) or 'now'"
         ) from error
-    return as_utc(parsed).replace(microsecond=0)
+    if parsed.microsecond:
+        raise ValueError(f"{text!r} has a fraction of a second, and instants are whole seconds: leave the fraction out")
+    return as_utc(parsed)
 
 
 def parse_end(text: str) -> datetime:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dagster import DagsterRun
+from dagster import AssetKey, DagsterEvent, DagsterInstance, DagsterRun
+from dagster._core.events import AssetMaterializationPlannedData
 
 UNLOGGED: Final = {"__source_asset_observation__": True}
 """Metadata of a result for which Dagster logs no materialisation. Without it, Dagster logs each partition of a range as
@@ -25,3 +26,12 @@ def forget_first_partition(run: DagsterRun) -> None:
     tags: Any = run.tags
     for tag in _DIMENSION_TAGS:
         tags.pop(tag, None)
+
+
+def log_planned(instance: DagsterInstance, run_id: str, job: str, step: str, asset: AssetKey, partition: str) -> None:
+    """Log that a run was to materialise a partition of an asset.
+
+    If the run then fails without it, Dagster shows the partition as failed. A job of ops has no public way to say it.
+    """
+    planned = AssetMaterializationPlannedData(asset, partition)
+    instance.report_dagster_event(DagsterEvent.build_asset_materialization_planned_event(job, step, planned), run_id)

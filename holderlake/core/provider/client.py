@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -215,7 +215,8 @@ class ProviderClient:
         cost, remaining, disbelieved = _billed(request, response.headers)
         garbage = not_answer_in(response.content, request)
         if garbage is not None and not cost:
-            error = error_of_body(garbage, response, self._described)
+            of_endpoint = partial(self._described, endpoint=request.endpoint)
+            error = error_of_body(garbage, response, of_endpoint)
             error.cost_billed, error.credits_remaining = cost, remaining
             raise error
         self.limiter.answered_at = asyncio.get_running_loop().time()
@@ -230,8 +231,9 @@ class ProviderClient:
             garbage=garbage,
         )
 
-    def _described(self, subject: str, reason: str) -> str:
-        return plain(self.key.redacted(f"{self.base_url} {subject}: {reason}"))[:_LONGEST_REASON]
+    def _described(self, subject: str, reason: str, endpoint: str = "") -> str:
+        of_endpoint = f" of the endpoint {endpoint}" if endpoint else ""
+        return plain(self.key.redacted(f"{self.base_url} {subject}{of_endpoint}: {reason}"))[:_LONGEST_REASON]
 
 
 def _billed(request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:

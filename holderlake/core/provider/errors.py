@@ -17,6 +17,59 @@ NotAnswer = Literal["page", "empty", "cut", "error", "no_rows", "limited"]
 """Kinds of bodies that are no answer of the API, although their status is one of success."""
 Broken = Literal["timeout", "reset", "closed", "too_large", "encoding", "corrupt", "gateway"] | NotAnswer
 """Kinds of broken answers: the answer cannot be used, but the call may have been charged."""
+_ASK_LESS: Final = "ask for less at a time (maps.limit, holders.limit)"
+CAUSES: Final[dict[Broken, tuple[str, str]]] = {
+    "timeout": (
+        "did not arrive in time",
+        "The provider is slow, or provider.timeout_seconds is too short. "
+        f"Raise provider.timeout_seconds, or {_ASK_LESS}.",
+    ),
+    "reset": (
+        "did not begin: the connection was closed",
+        "The provider, a proxy or a firewall closes connections. The ledger releases these calls as soon as the "
+        "provider's balance proves that they were not charged.",
+    ),
+    "closed": (
+        "broke off",
+        "A proxy or firewall between here and the provider may limit the size or duration of answers, or the provider "
+        f"may fail. Raise that limit or bypass the proxy, or {_ASK_LESS}.",
+    ),
+    "too_large": (
+        "were larger than provider.answer_megabytes",
+        f"Raise provider.answer_megabytes, or {_ASK_LESS}. Far larger answers than usual mean a fault at the provider.",
+    ),
+    "encoding": (
+        "had a content encoding that was not asked for",
+        "A proxy may compress answers without being asked. Turn that off in the proxy.",
+    ),
+    "corrupt": (
+        "were damaged in transit",
+        "A proxy may change compressed answers. Bypass it, or turn off its compression.",
+    ),
+    "gateway": (
+        "were given up by a gateway (HTTP 504)",
+        f"The gateway's time limit is shorter than the provider needs. Raise it, or {_ASK_LESS}.",
+    ),
+    "page": (
+        "were web pages, not answers of the API",
+        "A firewall, a login page or another web server may answer in the provider's place. Check provider.url and "
+        "open it in a browser.",
+    ),
+    "empty": ("were empty", "A proxy may drop the bodies of answers, or the provider fails. Bypass the proxy."),
+    "cut": (
+        "were cut short, or were not JSON",
+        "A proxy may cut or change answers, or another server may answer in the provider's place. Check provider.url, "
+        f"bypass the proxy, or {_ASK_LESS}.",
+    ),
+    "error": (
+        "had a status of success and no field of an answer",
+        "A gateway may report errors, such as a rate limit, in this way; the table failures has the messages. Check "
+        "provider.url, provider.rate_per_minute and the key.",
+    ),
+    "no_rows": ("were empty lists", "The provider may have lost its data. Ask its operator."),
+    "limited": ("said, with a status of success, that the rate limit is reached", "Lower provider.rate_per_minute."),
+}
+"""What the broken answers of each kind did, and their usual cause with the remedy."""
 
 
 class ProviderError(Exception):

@@ -14,6 +14,12 @@ from holderlake.core.storage.formats import format_fault
 from holderlake.core.warehouse import schema
 
 REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake home rebuild --damaged' does so now"
+RELOAD: Final = "'holderlake home rebuild --damaged' makes them again from the store, at no cost"
+_LINKED: Final = re.compile(r"\.transfers\b")
+_TRANSFERS_REFUSED: Final = (
+    "the transfers can't be read, because one of their files is damaged, or the home was moved or copied: "
+    f"'holderlake doctor' says which; {RELOAD}"
+)
 DERIVED_REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again where it can"
 _FILTERED_TOTAL: Final = re.compile(r'"exact_total" is a Macro Function\. "DISTINCT", "FILTER"')
 _CORRUPT: Final = "Corrupt database file"
@@ -81,22 +87,50 @@ def attach(
             ) from error
         raise DamagedWarehouse(f"{path} is damaged ({first_line(error)}); {REMEDY}") from error
     try:
-        _check_format(connection, path)
+        installed = _installed(connection, path)
+        fault = linked_fault(path, installed.get("transfers"))
+        if fault and files:
+            raise WarehouseError(fault)
     except WarehouseError:
         connection.close()
         raise
-    return guard(connection, [transfers_folder(path), transfers_folder(path.resolve())], files=files)
+    return guard(connection, [] if fault else _transfers_folders(path), files=files)
 
 
-def _check_format(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise ``WarehouseError`` if the warehouse has another format than this version reads."""
+def _installed(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
+    """Return the versions that the warehouse records. Raises ``WarehouseError`` if its format is of another version."""
     try:
-        rows = connection.execute("SELECT sha FROM _internal.installed WHERE part = 'format'").fetchall()
+        installed = dict(connection.execute("SELECT part, sha FROM _internal.installed").fetchall())
     except duckdb.Error:  # not a warehouse, or damaged: the caller's query says so
-        return
-    for (number,) in rows:
-        if fault := format_fault(path, int(number), schema.FORMAT):
-            raise WarehouseError(fault)
+        return {}
+    if fault := format_fault(path, int(installed.get("format", schema.FORMAT)), schema.FORMAT):
+        raise WarehouseError(fault)
+    return installed
+
+
+def linked_fault(path: Path, folder: str | None) -> str | None:
+    """Return why queries of a warehouse may not read the linked files in ``folder``, with the remedy; None if they may.
+
+    A file whose size or times changed is compared with its checksum.
+    """
+    if folder is None:
+        return None
+    if Path(folder).parent not in _transfers_folders(path):
+        return f"the home of {path} was moved or copied: its transfers are still those in {folder}; {RELOAD}"
+    faults = {
+        file: fault
+        for part in schema.LINKED_FILES.parts()
+        for file, fault in part.faults(Path(folder), is_new=True).items()
+    }
+    if not faults:
+        return None
+    file, fault = next(iter(faults.items()))
+    others = f", as are {len(faults) - 1:,} other files" if len(faults) > 1 else ""
+    return f"{file} is damaged ({fault}){others}; {RELOAD}, and 'holderlake doctor' names what it can't mend"
+
+
+def _transfers_folders(path: Path) -> list[Path]:
+    return [transfers_folder(path), transfers_folder(path.resolve())]
 
 
 def prepared(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -193,7 +227,9 @@ def explained(error: duckdb.Error) -> WarehouseError:
         )
     if _REFUSED.search(str(error)):
         return WarehouseError(
-            f"the query is refused ({first_line(error)}); 'holderlake sql --files' lets a query read files"
+            _TRANSFERS_REFUSED
+            if _LINKED.search(str(error))
+            else f"the query is refused ({first_line(error)}); 'holderlake sql --files' lets a query read files"
         )
     if _UNREADABLE.search(str(error)):
         return WarehouseError(f"{error}; if the file is of the warehouse, {DERIVED_REMEDY}")

@@ -1,7 +1,7 @@
 """Parquet files next to the warehouse's file, from which it has some of its tables and views.
 
-Most can be made again: tokens, labels and balances of the store, and tables of other parts. Others are links to files
-of the user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
+Most can be made again: tokens and labels of the store, and tables of other parts. Others are links to files of the
+user's own store, which repairs them. While a linked file is damaged, no query reads any of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from holderlake.core.contract.tables import Table
 from holderlake.core.storage.parquet import parquet_fault
 from holderlake.core.warehouse.connections import transfers_folder
-from holderlake.core.warehouse.schema import OWN_TABLE
+from holderlake.core.warehouse.schema import LINKED_FILES, OWN_TABLE
 
 REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again"
 OF_STORE: Final = "'holderlake store verify' names the store's own file and how to repair it"
@@ -54,10 +54,13 @@ def _remedies(warehouse: Path) -> dict[Path, str]:
 
 def derived_files(warehouse: Path) -> list[Path]:
     """Return the Parquet files of the warehouse in the file ``warehouse``, without those that were moved away."""
-    root = transfers_folder(warehouse)
-    linked = (path for path in root.rglob("*.parquet") if not path.relative_to(root).parts[0].startswith("."))
+    linked = (path for folder in _linked_folders(warehouse) for path in folder.rglob("*.parquet"))
     of_parts = (path for folder in _remedies(warehouse) for path in folder.glob("*.parquet"))
     return sorted([*linked, *of_parts])
+
+
+def _linked_folders(warehouse: Path) -> list[Path]:
+    return sorted(transfers_folder(warehouse).glob("[!.]*"))
 
 
 def remedy(warehouse: Path, path: Path) -> str:
@@ -68,31 +71,35 @@ def remedy(warehouse: Path, path: Path) -> str:
 
 
 def _is_of_store(path: Path) -> bool:
-    """Return whether a file is a link to a file of the store, not one of balances that two loads share."""
-    return path.stat().st_nlink > 1 and path.parts[-4] != "balances"
+    """Return whether a file is a link to a file of the store, or was left out because that file is damaged."""
+    return not path.exists() or path.stat().st_nlink > 1
 
 
 def damaged(warehouse: Path, *, every_byte: bool = True) -> dict[Path, str]:
     """Return the damaged derived files of a warehouse, with their faults."""
-    faults = {path: parquet_fault(path, every_byte=every_byte) for path in derived_files(warehouse)}
-    return {path: reason for path, reason in faults.items() if reason}
+    faults = {
+        path: fault
+        for part in LINKED_FILES.parts()
+        for folder in _linked_folders(warehouse)
+        for path, fault in part.faults(folder, every_byte=every_byte).items()
+    }
+    for folder in _remedies(warehouse):
+        for path in folder.glob("*.parquet"):
+            if fault := parquet_fault(path, every_byte=every_byte):
+                faults[path] = fault
+    return faults
 
 
-def set_aside(warehouse: Path) -> list[str]:
-    """Move damaged derived files away. Return a message about each.
+def set_aside(warehouse: Path) -> dict[Path, str]:
+    """Move damaged derived files away. Return them, with a message about each.
 
-    A folder of links loses the link to a damaged file of the store. With another damaged file, it is made again.
+    Of linked files the complete folder is moved, so that the next load makes it again.
     """
-    messages, root = [], transfers_folder(warehouse)
+    messages, root = {}, transfers_folder(warehouse)
     for path, reason in damaged(warehouse).items():
-        if not path.exists():  # its folder was moved away
-            continue
-        messages.append(f"{path} is damaged ({reason}); {remedy(warehouse, path)}")
+        messages[path] = f"{path} is damaged ({reason}); {remedy(warehouse, path)}"
         if path.parent in _remedies(warehouse):
             path.rename(path.with_name(f"{path.name}.damaged-{uuid4().hex[:12]}"))
-        elif _is_of_store(path):
-            path.unlink()
-        else:
-            folder = root / path.relative_to(root).parts[0]
+        elif (folder := root / path.relative_to(root).parts[0]).exists():
             folder.rename(root / f".damaged-{uuid4().hex[:12]}")
     return messages

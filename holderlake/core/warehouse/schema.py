@@ -37,6 +37,12 @@ class LinkedFiles(Protocol):
     def views(self, folder: Path | None) -> str:
         """Return SQL that creates the views of a folder's files, or views without rows."""
 
+    def faults(self, folder: Path, *, every_byte: bool = False, is_new: bool = False) -> dict[Path, str]:
+        """Return the damaged files of a folder, with the difference; with ``is_new`` those damaged since it was made.
+
+        Unless ``every_byte`` is true, only files with another size or time are read.
+        """
+
     def remove_old(self, root: Path) -> None:
         """Remove the folders of links that no reader has open."""
 

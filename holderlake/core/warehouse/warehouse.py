@@ -40,6 +40,7 @@ from holderlake.core.warehouse.connections import (
     attach,
     explained,
     first_line,
+    linked_fault,
     prepared,
     relation_of,
     run_query,
@@ -142,9 +143,18 @@ class Warehouse:
 
     @property
     def transfers(self) -> Path | None:
-        """Folder with the transfers of the user's own store as of the last load; None if there are none."""
+        """Folder with the transfers of the user's own store as of the last load; None if there are none.
+
+        Raises ``WarehouseError`` if they can't be read.
+        """
+        if fault := self.transfers_fault():
+            raise WarehouseError(fault)
         folder = self._state().installed.get("transfers")
         return Path(folder) if folder else None
+
+    def transfers_fault(self) -> str | None:
+        """Return why no query reads the transfers of the user's own store, with the remedy; None if queries do."""
+        return linked_fault(self.path, self._state().installed.get("transfers"))
 
     def connect(self, settings: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
         """Return a read-only connection to the current file; later loads do not change its results.
@@ -243,20 +253,20 @@ class Warehouse:
             return {sha: messages for sha, messages in messages_by_sha.items() if messages}
         return {}
 
-    def set_damaged_aside(self) -> list[str]:
+    def set_damaged_aside(self) -> dict[Path, str]:
         """Move damaged files away, so that the next load makes them again: derived files, and the warehouse's file.
 
-        Every byte is read. Return a message about each.
+        Every byte is read. Return the files, with a message about each.
         """
         messages = derived.set_aside(self.path)
-        for message in messages:
+        for message in messages.values():
             _log.warning("%s", message)
         if self.path.exists():
             try:
                 self.check()
             except DamagedWarehouse as error:
                 self._set_aside(error)
-                messages.append(str(error))
+                messages[self.path] = str(error)
         return messages
 
     def _set_aside(self, error: Exception) -> None:

@@ -15,7 +15,7 @@ from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.errors import DamagedCatalog
 from holderlake.engine.files.disk_errors import REBUILD
-from holderlake.engine.files.integrity import Sum, Sums, read_sums, sum_of
+from holderlake.engine.files.integrity import Sums, fault_of, read_sums
 from holderlake.engine.store.unlisted import QUARANTINE, quarantined, refuse_unlisted_transfers, unlisted_files
 
 CATALOG: Final = catalog_copy.CATALOG
@@ -66,7 +66,7 @@ def _ignore(size: int) -> None:
 def verify(
     root: Path, begin: Callable[[int], None] = _ignore, step: Callable[[int], None] = _ignore, reads: bool = True
 ) -> Verified:
-    """Compare every file of a store with its recorded size and checksum. With ``reads=False``, compare only the sizes.
+    """Compare every file of a store with its recorded size and checksum. With ``reads=False``, read only changed files.
 
     ``begin`` is called with the total number of bytes to read, and ``step`` with the size of each file after it was
     read.
@@ -76,7 +76,7 @@ def verify(
     begin(sum(file_sum.size for file_sum in sums.values()))
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
         for path, problem in zip(
-            sums, threads.map(lambda path: _problem(root, path, sums[path], reads), sums), strict=True
+            sums, threads.map(lambda path: fault_of(root / path, sums[path], every_byte=reads), sums), strict=True
         ):
             verified.files += 1
             verified.bytes += sums[path].size
@@ -122,18 +122,6 @@ def _check_pages(catalog: sqlite3.Connection, root: Path) -> None:
     (answer,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         raise DamagedCatalog(f"{root / CATALOG} is damaged: {answer}; {REBUILD} to restore it from its copy")
-
-
-def _problem(root: Path, path: str, expected: Sum, reads: bool) -> str | None:
-    try:
-        actual = sum_of(root / path) if reads else Sum((root / path).stat().st_size, expected.crc32)
-    except FileNotFoundError:
-        return "is missing"
-    except OSError as error:
-        return f"can't be read ({error.strerror})"
-    if actual.size != expected.size:
-        return f"has {actual.size:,} bytes instead of {expected.size:,}"
-    return None if actual.crc32 == expected.crc32 else "changed since it was written: its checksum differs"
 
 
 def _described(root: Path, path: str, problem: str) -> Damage:

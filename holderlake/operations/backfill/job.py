@@ -8,7 +8,7 @@ first: whenever it is stopped, all tables of all chains reach back to about the 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, product
 from typing import Final
 
 from dagster import (
@@ -45,6 +45,7 @@ from holderlake.core.dagster.runs import (
     refresh_start,
 )
 from holderlake.core.dagster.versions import input_tags
+from holderlake.core.dagster.workarounds import log_planned
 from holderlake.core.ingest.stream import PartitionResult, Stream
 from holderlake.core.setting_types import Texts
 from holderlake.core.settings import SettingsError
@@ -60,6 +61,8 @@ BACKFILL: Final = "backfill"
 PLAN: Final = "plan"
 
 RESUMED: Final = "The sensor 'healing' resumes it, as the same backfill does if you start it again."
+_SHOWN_DAYS: Final = 100
+"""Newest instants of a chain whose incomplete partitions are logged, because each is an event of a kilobyte a table."""
 GROUP_ANSWERS: Final = 2_048
 """Approximate number of a stream's answers in one group of days.
 
@@ -159,6 +162,7 @@ class _Backfill:
         self._progress_log = ProgressLog(context.log.info, self.progress)
         self._days_by_stream: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
         self._incomplete: dict[str, dict[tuple[str, str], set[str]]] = {stream.name: {} for stream in self.streams}
+        self._tried: dict[str, list[datetime]] = {}
         self._logging: list[asyncio.Task[None]] = []
         self._in_order = asyncio.Lock()
 
@@ -179,6 +183,7 @@ class _Backfill:
             await asyncio.gather(*self._logging)
             for stream in self.streams:
                 note_incomplete(self._context.instance, self._context.run_id, stream, self._incomplete[stream.name])
+            await asyncio.to_thread(self._show_incomplete)
             await asyncio.to_thread(self._load_warehouse)
             _check(self._context, self._workspace, self._days_by_stream)
             self._context.log.info(str(self.progress))
@@ -195,6 +200,7 @@ class _Backfill:
         self, stream: Stream, chain: str, instants: Sequence[datetime], results: list[PartitionResult]
     ) -> None:
         """Log the complete partitions of a stream and chain, in a thread, while the next ones are fetched."""
+        self._tried[chain] = sorted({*self._tried.get(chain, ()), *instants}, reverse=True)
         self._days_by_stream[stream.name] |= by_day(results).keys()
         self._incomplete[stream.name] |= incomplete_days(self._workspace, stream, {chain: instants}, results)
         self._logging.append(asyncio.create_task(self._log_in_order(stream, chain, results)))
@@ -228,6 +234,19 @@ class _Backfill:
                 inputs=inputs,
                 plotted=[newest_day],
             )
+
+    def _show_incomplete(self) -> None:
+        """Log the incomplete partitions of the newest days as planned, so that Dagster shows them as failed.
+
+        A step outside an asset plans nothing, so that a partition that was never materialised would only be missing.
+        """
+        tried = {chain: instants[:_SHOWN_DAYS] for chain, instants in self._tried.items()}
+        context = self._context
+        for stream in self.streams:
+            days = incomplete_days(self._workspace, stream, tried, [])
+            for table, (chain, day) in product(stream.tables, days):
+                key = partition_key(chain, datetime.fromisoformat(day))
+                log_planned(context.instance, context.run_id, BACKFILL, context.op.name, AssetKey(table), key)
 
     def _load_warehouse(self) -> None:
         context, workspace = self._context, self._workspace

@@ -182,15 +182,21 @@ def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
     path = warehouse.path
     files = derived_files(path)
     every_byte = sum(file.stat().st_size for file in files) <= _EVERY_BYTE
-    for file, reason in damaged(path, every_byte=every_byte).items():
+    faults = damaged(path, every_byte=every_byte)
+    for file, reason in faults.items():
         yield Finding("warehouse", False, f"{file} is damaged ({reason})", remedy(path, file))
     if not path.exists():
         yield Finding("warehouse", True, "not created yet", "'holderlake demo' or 'holderlake ingest' creates it")
         return
     try:
         rows = warehouse.check()
+        moved = None if faults else warehouse.transfers_fault()
     except WarehouseError as error:
         problem, _, advice = str(error).partition("; ")
+        yield Finding("warehouse", False, problem, advice)
+        return
+    if moved:
+        problem, _, advice = moved.partition("; ")
         yield Finding("warehouse", False, problem, advice)
         return
     yield Finding("warehouse", True, f"{path}, {counted(rows, 'row')} of holders")

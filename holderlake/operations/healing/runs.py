@@ -96,7 +96,7 @@ def _scopes(
     if run.job_name == BACKFILL:
         try:
             config = BackfillConfig(**steps.get("fill_history", {}).get("config", {}))
-            until = config.to or created.isoformat() if config.start else ""
+            until = config.to or created.isoformat(timespec="seconds") if config.start else ""
             config = with_instants(config.model_copy(update={"to": until}))
             instants = [parse_when(when) for when in config.instants]
             families = tuple(stream.name for stream in streams_of(config.tables, workspace.settings))

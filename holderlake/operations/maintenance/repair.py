@@ -17,6 +17,7 @@ from holderlake.core.lake.damage import Damage, damaged_files, damages, unlisted
 from holderlake.core.lake.lake import Lake, LakeError
 from holderlake.core.storage.atomic_files import set_aside
 from holderlake.core.storage.layout import Place
+from holderlake.core.warehouse.derived import damaged, remedy
 from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance.rebuild import Rebuild, RebuildReport
 from holderlake.operations.maintenance.swap import only_rebuild, remove_folder
@@ -36,11 +37,13 @@ class Repaired:
     """Messages about repaired partitions that lack rows, because their answers are not in the archive."""
     warehouse: list[str] = field(default_factory=list)
     """Messages about damaged files of the warehouse, which were moved away and made again."""
+    still_damaged: list[str] = field(default_factory=list)
+    """Messages about files of the warehouse that are damaged still, because the store's own files are."""
 
     @property
     def is_complete(self) -> bool:
         """True if all damage was repaired, with all rows."""
-        return not self.failed and not self.incomplete
+        return not self.failed and not self.incomplete and not self.still_damaged
 
 
 def parse_place(text: str) -> Place:
@@ -65,8 +68,12 @@ def repair_home(workspace: Workspace, partitions: Sequence[str], dry_run: bool) 
     else:
         report = Repaired(find_damage(workspace.lake)) if dry_run else repair_damaged(workspace)
     if not dry_run:
-        report.warehouse = workspace.warehouse.set_damaged_aside()
+        messages = workspace.warehouse.set_damaged_aside()
         workspace.warehouse.load(workspace.lake)
+        path = workspace.warehouse.path
+        left = {file.name: f"{file} {fault}; {remedy(path, file)}" for file, fault in damaged(path).items()}
+        report.warehouse = [message for file, message in messages.items() if file.name not in left]
+        report.still_damaged = list(left.values())
     return report
 
 

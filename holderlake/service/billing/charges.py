@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy import BindParameter, bindparam, delete, func, insert, select
 
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.storage.owners import Owner
@@ -24,6 +24,8 @@ from holderlake.core.storage.state import State, StateConnection, put
 from holderlake.service.billing.tables import ACCOUNTS, KEYS, RESERVATIONS, USAGE, UnknownKey
 
 _log = logging.getLogger(__name__)
+_IDS_AT_ONCE: Final = 1_000
+"""Ids of reservations in one statement. An outage of the database may leave any number of them to release."""
 _CHECK_SECONDS: Final = 1.0
 """Seconds for which the search for abandoned reservations is not repeated, because refusals must be cheap."""
 
@@ -97,6 +99,18 @@ _USAGE_COLUMNS: Final = ("account_id", "day", "key_id", "endpoint", "requests", 
 _PLANS: Final = select(
     KEYS.c.id, KEYS.c.ends_at, KEYS.c.account_id, ACCOUNTS.c.allowance, ACCOUNTS.c.renewal_day
 ).join_from(KEYS, ACCOUNTS)
+# Statements are made once: to make them takes longer than to run them, and holds up the requests meanwhile.
+_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
+_PLANS_OF: Final = _PLANS.where(KEYS.c.id.in_(_IDS))
+_CLOSE: Final = delete(RESERVATIONS).where(RESERVATIONS.c.id.in_(_IDS)).returning(RESERVATIONS)
+_RESERVE: Final = insert(RESERVATIONS).returning(RESERVATIONS.c.id)
+"""It returns the ids, because SQLAlchemy then sends all rows in one statement."""
+_SUMS: Final = {
+    table.name: select(table.c.account_id, func.sum(table.c.credits))
+    .where(table.c.account_id.in_(_IDS), table.c.day >= bindparam("start"))
+    .group_by(table.c.account_id)
+    for table in (USAGE, RESERVATIONS)
+}
 
 
 @dataclass(frozen=True)
@@ -174,10 +188,8 @@ class Charges:
         ids = [*settled, *released, *doubtful]
         if not ids:
             return []
-        closed = db.execute(select(RESERVATIONS).where(RESERVATIONS.c.id.in_([*settled, *released])))
-        reservations_by_id = {row.id: row for row in closed}
-        # one parameter a statement: an outage of the database may leave any number of doubtful ids
-        db.execute(delete(RESERVATIONS).where(RESERVATIONS.c.id == bindparam("closed")), [{"closed": id} for id in ids])
+        parts = (ids[start : start + _IDS_AT_ONCE] for start in range(0, len(ids), _IDS_AT_ONCE))
+        reservations_by_id = {row.id: row for part in parts for row in db.execute(_CLOSE, {"ids": part})}
         missing = [charge for charge in (*settled, *released) if charge not in reservations_by_id]
         requests: Counter[tuple[int, str, int, str]] = Counter()
         spent: Counter[tuple[int, str, int, str]] = Counter()
@@ -199,7 +211,7 @@ class Charges:
             self._release_abandoned(db)
         now = self._now()
         key_ids = {request.key_id for request in requested}
-        plans = {row[0]: _Plan(*row) for row in db.execute(_PLANS.where(KEYS.c.id.in_(key_ids)))}
+        plans = {row[0]: _Plan(*row) for row in db.execute(_PLANS_OF, {"ids": [*key_ids]})}
         results = _decide(requested, ids, plans, _balances(db, plans.values(), now.date()), now)
         if any(isinstance(result, CreditsExhausted) for result in results) and self._may_check():
             self._release_abandoned(db)
@@ -218,7 +230,7 @@ class Charges:
             if isinstance(result, Charge)
         ]
         if rows:
-            db.execute(insert(RESERVATIONS), rows)
+            db.execute(_RESERVE, rows)
         return results
 
     def _may_check(self) -> bool:
@@ -243,13 +255,11 @@ def _balances(db: StateConnection, plans: Iterable[_Plan], today: date) -> dict[
     accounts_by_start: dict[str, list[int]] = {}
     for account, plan in accounts.items():
         accounts_by_start.setdefault(period_start(today, plan.renewal_day).isoformat(), []).append(account)
-    sums: dict[str, dict[int, int]] = {"usage": {}, "reservations": {}}
+    sums: dict[str, dict[int, int]] = {name: {} for name in _SUMS}
     for start, ids in accounts_by_start.items():
-        for table in (USAGE, RESERVATIONS):
-            account_id = table.c.account_id
-            credits = select(account_id, func.sum(table.c.credits)).group_by(account_id)
-            rows = db.execute(credits.where(account_id.in_(ids), table.c.day >= start))
-            sums[table.name].update({account: int(total) for account, total in rows})
+        for name, credits in _SUMS.items():
+            rows = db.execute(credits, {"ids": ids, "start": start})
+            sums[name].update({account: int(total) for account, total in rows})
     return {
         account: Balance(
             plan.allowance,

@@ -159,7 +159,8 @@ async def compared(
     suspects = wrong[:_EXAMINED] if wrong else [None]
     if is_supply_wrong and None not in suspects:
         suspects = [*suspects, None]
-    await _examine(contract, drift, suspects, wrong, first_block, block)
+    right = [address for address, _ in sample if address not in wrong]
+    await _examine(contract, drift, suspects, [*wrong[:_LARGEST], *right[:_EXAMINED]], first_block, block)
     return Compared(len(sample), drift)
 
 
@@ -167,11 +168,14 @@ async def _examine(
     contract: Contract,
     drift: Drift,
     suspects: Sequence[str | None],
-    wrong: Sequence[str],
+    holders: Sequence[str],
     first_block: int,
     last_block: int,
 ) -> None:
-    """Add the causes of the differences of ``suspects`` (None is the supply) to ``drift``."""
+    """Add the causes of the differences of ``suspects`` (None is the supply) to ``drift``.
+
+    ``holders`` are those that differ, and some that do not: a rebase changes them, too.
+    """
     examined: dict[int, list[list[Cause]]] = {}
     for suspect in suspects:
         try:
@@ -184,7 +188,7 @@ async def _examine(
                 if block is None:
                     break
                 if block not in examined:
-                    examined[block] = await _possible_causes(contract, drift, block, suspect, wrong)
+                    examined[block] = await _possible_causes(contract, drift, block, suspect, holders)
                 if len(examined[block]) == 1:
                     break
                 begin, known = block + 1, await contract.difference(suspect, block)
@@ -211,7 +215,7 @@ def _claims(examined: Mapping[int, list[list[Cause]]]) -> list[Cause]:
 
 
 async def _possible_causes(
-    contract: Contract, drift: Drift, block: int, suspect: str | None, wrong: Sequence[str]
+    contract: Contract, drift: Drift, block: int, suspect: str | None, holders: Sequence[str]
 ) -> list[list[Cause]]:
     """Return the causes that explain the differences that begin in a block; one or several together for each way."""
     stored_rows = contract.rows_in(block)
@@ -226,7 +230,7 @@ async def _possible_causes(
     unreadable = sum(log.topics[:1] == [TRANSFER] and moves_of(log.topics, log.data) is None for log in emitted)
     if unreadable:
         return [[Cause("unreadable_events", WORDS["unreadable_events"].format(count=unreadable), block, suspect)]]
-    parties = {party for row in stored_rows for party in (row[3], row[4])} | set(wrong[:50])
+    parties = {party for row in stored_rows for party in (row[3], row[4])} | {*holders}
     parties |= {suspect} if suspect else set()
     parties.discard(ZERO_ADDRESS)
     residuals, expected, supply = await _residuals(contract, sorted(parties), stored_rows, block)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +19,8 @@ from holderlake.analysis.comparison.compare import COMPARISONS
 from holderlake.core.lake.lake import Lake
 from holderlake.core.lake.manifests import read_manifest, sealed
 from holderlake.core.warehouse import derived
-from holderlake.core.warehouse.warehouse import Warehouse
+from holderlake.core.warehouse.connections import attach
+from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.operations.doctor.file_checks import _warehouse
 from holderlake.scale.bucket.home import open_bucket
 from holderlake.scale.bucket.sync import pull, push
@@ -73,7 +76,7 @@ def test_a_damaged_derived_file_is_named_and_the_rest_is_served(home: Home, name
 @pytest.mark.parametrize("name", FILES[:3])
 def test_a_damaged_derived_file_is_made_again(home: Home, name: str) -> None:
     damage(file_of(home, name), Random(3), "truncate")
-    (message,) = home.warehouse.set_damaged_aside()
+    (message,) = home.warehouse.set_damaged_aside().values()
     assert "is damaged" in message
     home.warehouse.load(home.lake)
     assert not derived.damaged(home.warehouse.path)
@@ -82,13 +85,70 @@ def test_a_damaged_derived_file_is_made_again(home: Home, name: str) -> None:
 
 
 @pytest.mark.long
-def test_a_damaged_file_of_the_store_is_left_out_of_the_transfers(home: Home) -> None:
+def test_transfers_are_refused_while_the_stores_own_file_is_damaged(home: Home) -> None:
     path = file_of(home, "transfers")
     damage(path, Random(3), "empty")
-    assert [message.partition("; ")[2] for message in home.warehouse.set_damaged_aside()] == [derived.OF_STORE]
+    assert [text.partition("; ")[2] for text in home.warehouse.set_damaged_aside().values()] == [derived.OF_STORE]
     home.warehouse.load(home.lake)
-    assert home.warehouse.query("FROM transfers").num_rows == 1
+    with pytest.raises(WarehouseError, match="'holderlake store rebuild' repairs it"):
+        home.warehouse.query("FROM transfers")
+    assert home.warehouse.query("FROM holders").num_rows == 1
     assert (home.store.root / "transfers" / path.name).exists(), "the original is not ours to move"
+
+
+QUERIES = (
+    "FROM transfers ORDER BY ALL",
+    "FROM _internal.balance_files ORDER BY ALL",
+    "FROM stored_tokens",
+    "FROM holders",
+)
+
+
+def rows_or_error(warehouse: Warehouse, query: str) -> Any:
+    try:
+        return warehouse.query(query).to_pylist()
+    except WarehouseError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("flips", [20, pytest.param(300, marks=pytest.mark.long)])
+def test_a_flipped_bit_gives_right_rows_or_an_error(home: Home, flips: int) -> None:
+    right, rng = {query: rows_or_error(home.warehouse, query) for query in QUERIES}, Random(flips)
+    folder = home.warehouse.path.with_name("warehouse.duckdb.transfers")
+    paths = sorted([home.warehouse.path, *(path for path in folder.rglob("*") if path.is_file())])
+    refused = 0
+    for _ in range(flips):
+        path = rng.choice(paths)
+        intact, what = path.read_bytes(), damage(path, rng, "flip")
+        for query in QUERIES:
+            found = rows_or_error(home.warehouse, query)
+            assert found == right[query] or (isinstance(found, str) and "holderlake " in found), f"{what}: {found}"
+            refused += isinstance(found, str)
+        path.write_bytes(intact)
+    assert refused > flips // 2
+
+
+def test_a_load_mends_a_flipped_file_of_its_own(home: Home) -> None:
+    path = file_of(home, "tokens.parquet")
+    right = rows_or_error(home.warehouse, "FROM stored_tokens")
+    damage(path, Random(3), "flip")
+    assert "'holderlake home rebuild --damaged'" in rows_or_error(home.warehouse, "FROM stored_tokens")
+    home.warehouse.load(home.lake)
+    assert rows_or_error(home.warehouse, "FROM stored_tokens") == right
+
+
+def test_a_copied_home_never_reads_the_first_ones_transfers(home: Home, tmp_path: Path) -> None:
+    right = home.warehouse.query("FROM transfers ORDER BY ALL")
+    copy = Home(Path(shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-copy"))))
+    assert "was moved or copied" in str(rows_or_error(copy.warehouse, "FROM transfers"))
+    (found,) = (one for one in _warehouse(copy.warehouse) if not one.fine)
+    assert "was moved or copied" in found.found and "'holderlake home rebuild --damaged'" in found.advice
+    with pytest.raises(WarehouseError, match="was moved or copied"):
+        attach(copy.warehouse.path, files=True)
+    copy.warehouse.load(copy.lake)
+    assert copy.warehouse.query("FROM transfers ORDER BY ALL") == right
+    assert all(one.fine for one in _warehouse(copy.warehouse))
+    copy.store.close()
 
 
 def forged(lake: Lake, data: bytes) -> Path:

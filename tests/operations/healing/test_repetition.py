@@ -81,6 +81,7 @@ def test_a_day_is_repaired_under_a_frequent_schedule(pipeline: Make, sample_serv
     down = pipeline(secret="hl_00000000_wrong", schedule={"cron": cron})
     _expect(down, YESTERDAY)
     assert down.sensor("healing") == [(_key(YESTERDAY), False)]
+    assert down.shown("holders") == {"materialised": set(), "failed": {_key(YESTERDAY)}}
     up, booked_before = pipeline(schedule={"cron": cron}), _booked(sample_service)
     start = utc_now().replace(second=0, microsecond=0) + timedelta(hours=1)
     start -= timedelta(minutes=start.minute % minutes)
@@ -91,6 +92,7 @@ def test_a_day_is_repaired_under_a_frequent_schedule(pipeline: Make, sample_serv
         if minute % 5 == 0:
             repaired += [found for found in up.sensor("healing") if not isinstance(found, str)]
     assert repaired == [(f"{_key(YESTERDAY)},{TODAY:%Y-%m-%d}", True)]
+    assert {_key(YESTERDAY), _key(TODAY)} == up.shown("holders")["materialised"]
     assert up.workspace.ledger.totals().spent == _booked(sample_service) - booked_before > 0
 
 
