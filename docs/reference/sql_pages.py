@@ -183,13 +183,14 @@ SUBJECTS: Final = (
         "all-holders",
         "All holders of your own tokens",
         "know all holders of a token of my store at any second, and how many there were",
-        ("balances_at", "balance_history", "holder_counts", "holders_by_day", "item_owner_at"),
+        ("balances_at", "balance_history", "holder_counts", "holders_by_day", "item_owner_at", "item_owners_at"),
         _ALL_HOLDERS,
     ),
     Subject(
         "through-time",
         "All holders through time",
-        "follow all holders of a token of my store by day, week or month: shares, Gini index, cohorts, age, net flows",
+        "follow all holders of a token of my store by day, week or month: shares, Gini index, cohorts, dormant "
+        "holders, net flows",
         (
             "concentration_by_period",
             "retention",

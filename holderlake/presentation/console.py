@@ -58,9 +58,11 @@ class _TextConsole(Console):
 out = _TextConsole(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 err = _TextConsole(stderr=True)
 
-_NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
+_NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?(e[+-]\d+)?")
 _SMALL = 0.001
 """Floats below this value are shown with four significant digits."""
+_LARGE = 2**53
+"""Floats from this value on are shown with the 15 digits that they have, because more would be false."""
 _FEW_ROWS = 100
 """A table with more rows is printed without line breaks within cells."""
 _FEW_COLUMNS = 4
@@ -228,7 +230,9 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}" if 0 < abs(value) < _SMALL else f"{value:,.4f}".rstrip("0").rstrip(".")
+        digits = ".4g" if 0 < abs(value) < _SMALL else ".15g" if abs(value) >= _LARGE else ",.4f"
+        text = format(value, digits)
+        return text.rstrip("0").rstrip(".") if digits == ",.4f" else text
     if isinstance(value, Decimal | int):
         text = f"{value:,f}" if isinstance(value, Decimal) else f"{value:,}"
         return text.rstrip("0").rstrip(".") if "." in text else text

@@ -28,17 +28,31 @@ _TIME: Final = r"(?:\b(?:DATE|TIMESTAMP)\s*)?'([^']+)'\s*"
 _CALL: Final = re.compile(rf"\b({'|'.join(_FAMILIES)})\s*\(\s*{_TIME}(?:,\s*{_TIME})?", re.IGNORECASE)
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'")
 _COMPARED: Final = re.compile(r"(?:[=<>]|\bIN\s*\((?:\s*'[^']*'\s*,)*)\s*'(0[xX][0-9a-fA-F]{40,64})'", re.IGNORECASE)
-_DAY: Final = r"(?:\b(?:DATE|TIMESTAMP)\s*)?'\s*(\d{4}-\d\d?-\d\d?)\s*'(?!\s*::\s*DATE)"
-_LAST_DAY: Final = re.compile(
-    rf"(\w+)\s*<=\s*{_DAY}|(\w+)\s+BETWEEN\s+[^()]*?\bAND\s+{_DAY}|{_DAY}\s*>=\s*(\w+)", re.IGNORECASE
+_DAY: Final = r"(?:\b(?:DATE|TIMESTAMP)\s*)?'\s*(\d{4}-\d\d?-\d\d?)\s*'(?!\s*(?:::\s*DATE|(?:::\s*\w+\s*)?[-+*/]))"
+"""A literal of a day that is no part of arithmetic, such as the addition of an interval."""
+_OF_DAY: Final = re.compile(
+    rf"(\w+)\s*(<=|>|==?)\s*{_DAY}|(\w+)\s+(BETWEEN)\s+[^()]*?\bAND\s+{_DAY}"
+    rf"|(?<![-+*/] ){_DAY}\s*(>=|<|==?)\s*(\w+)",
+    re.IGNORECASE,
 )
+"""A comparison of a column with a day: column, operator and day, or in the reverse order."""
+_AFTER: Final = "is compared with the beginning of {day}, so that"
+_DAY_NOTES: Final = {
+    "<=": f"{_AFTER} the day itself is left out: write {{column}} < DATE '{{day}}' + 1 to include it",
+    ">": f"{_AFTER} the day itself is included: write {{column}} >= DATE '{{day}}' + 1 to leave it out",
+    "=": f"{_AFTER} only the day's first instant matches: write CAST({{column}} AS DATE) = '{{day}}' for the day",
+}
+_SAME: Final = {"BETWEEN": "<=", ">=": "<=", "<": ">", "==": "="}
+"""The operator with the column before the day that means the same."""
+_SECONDS: Final = re.compile(r"\w+_(?:time|transfer)|held_(?:from|until)|(?:fetched|written|undone)_at", re.IGNORECASE)
+"""Columns with the seconds of transfers and fetches. Others, such as timestamp, may be midnights on purpose."""
 _A_TIME: Final = re.compile(r"\s*\d{1,4}-\d")
 _DATES: Final = {"day", "period", "cohort", "date"}
 """Columns whose values are dates, so that a comparison with a date includes the day."""
 _SYMBOL: Final = re.compile(r"\bsymbol\s*(?:=|IN\s*\()\s*((?:'[^']*'\s*,?\s*)+)", re.IGNORECASE)
 _ONE_TOKEN: Final = re.compile(r"\b(?:chain|token_address)\s*(?:=|IN\b)|GROUP BY[^)]*\bchain\b", re.IGNORECASE)
 _OF_STORE: Final = re.compile(
-    r"\b(balances_at|item_owner_at|holders_by_owner|concentration_by_owner|(?:\w+_by_(?:period|day))|supply_age|retention|"
+    r"\b(balances_at|item_owners?_at|holders_by_owner|concentration_by_owner|(?:\w+_by_(?:period|day))|supply_age|retention|"
     r"net_flows)\s*\(\s*'([^']+)'([^()]*)",
     re.IGNORECASE,
 )
@@ -49,9 +63,15 @@ _ALL_HOLDERS: Final = {
     "holder_changes": "net_flows(token, first_day, last_day)",
     "concentration_history": "concentration_by_period(token, each, first_day, last_day)",
     "owners_as_of": "holders_by_owner(token, t)",
-}
+    "address_history": "balance_history(address, token)",
+} | dict.fromkeys(
+    ["holders", "latest_holders", "listed_holders", "holders_as_of", "holders_known_at", "holders_on_maps_as_of"],
+    "balances_at(token, t)",
+)
 """Views and macros that read lists of the largest holders, with the macro that reads all holders of a stored token."""
-_OF_LISTS: Final = re.compile(rf"\b({'|'.join(_ALL_HOLDERS)})\b(?!')", re.IGNORECASE)
+_OF_LISTS: Final = re.compile(rf"\b(?:FROM|JOIN)\s+(?:\w+\.)*({'|'.join(_ALL_HOLDERS)})\b", re.IGNORECASE)
+_OWN_NAME: Final = re.compile(r"\b(\w+)\s+AS\s+(?:(?:NOT\s+)?MATERIALIZED\s+)?\(", re.IGNORECASE)
+"""A name that WITH gives to a query."""
 _LISTS_NOTE: Final = """
 SELECT
     {name} || ' reads lists of the largest holders. Your store has all holders of '
@@ -122,14 +142,14 @@ def text_notes(sql: str) -> Iterator[str]:
                 f"'{address}' matches no row, because addresses in hexadecimal are stored in lower case: write "
                 f"plain_address('{address}')"
             )
-    for groups in dict.fromkeys(match.groups() for match in _LAST_DAY.finditer(sql)):
-        column, day = (groups[place] or groups[place + 2] for place in (0, 1))
-        column, day = (groups[5], groups[4]) if groups[4] else (column, day)
-        if column.lower() not in _DATES:
-            yield (
-                f"{column} is compared with the beginning of {day}, so that the day itself is left out: write "
-                f"{column} < DATE '{day}' + 1 to include it"
-            )
+    for groups in dict.fromkeys(match.groups() for match in _OF_DAY.finditer(sql)):
+        if groups[6]:
+            day, operator, column = groups[6:]
+        else:
+            column, operator, day = filter(None, groups)
+        operator = _SAME.get(operator.upper(), operator)
+        if _SECONDS.fullmatch(column) or (operator == "<=" and column.lower() not in _DATES):
+            yield f"{column} " + _DAY_NOTES[operator].format(column=column, day=day)
 
 
 def data_notes(sql: str) -> str | None:
@@ -144,7 +164,8 @@ def data_notes(sql: str) -> str | None:
         if times := [text for text in _LITERAL.findall(others) if _A_TIME.match(text)]:
             call = quoted(f"{macro} of {token} as of {times[-1]}")
             notes.append(_END_NOTE.format(call=call, token=quoted(token), time=quoted(times[-1])))
-    for name in dict.fromkeys(map(str.lower, _OF_LISTS.findall(sql))):
+    own = set(map(str.lower, _OWN_NAME.findall(sql)))
+    for name in dict.fromkeys(name for found in _OF_LISTS.findall(sql) if (name := found.lower()) not in own):
         instead = quoted(_ALL_HOLDERS[name])
         notes.append(_LISTS_NOTE.format(name=quoted(name), instead=instead, tokens=_tokens(sql)))
     return "UNION ALL".join([*dict.fromkeys(notes), *filter(None, [age_notes(sql)])]) or None

@@ -47,6 +47,7 @@ def _holder(rank: int, share: float, amount: int = 1) -> dict[str, Any]:
 
 
 LINK = {"from_address": "0xa", "rel_type": "GROUPED_TRANSFER", "total_transfers": 1, "first_date": MAY}
+BELOW_ZERO = {"dt_update": "", **SHARES, "negative_balances": '{"count": 7}'}
 BREAKS: dict[str, tuple[str, dict[str, list[dict[str, Any]]]]] = {
     "a sum of shares above 1": ("share_sum", {"holders": [_holder(1, 0.7), _holder(2, 0.6)]}),
     "a rank left out": ("rank_gap", {"holders": [_holder(1, 0.1), _holder(3, 0.1)]}),
@@ -84,6 +85,27 @@ def test_odd_rows_are_found_in_the_files_of_a_run(
         files[name] = [("eth", tmp_path / name)]
     found = [(row["issue"], row["severity"], row["chain"]) for row in odd_rows(files, "256MB").to_pylist()]
     assert (issue, "error", "eth") in found
+
+
+@pytest.mark.parametrize(
+    ("share", "maps", "severity", "cause"),
+    [
+        (0.50008, [BELOW_ZERO], "warning", ", because transfers are missing: 7 addresses are below zero"),
+        (0.6, [BELOW_ZERO], "error", ", because transfers are missing: 7 addresses are below zero"),
+        (0.50008, [], "warning", ", above 1 where transfers are missing (holderlake store negative-balances)"),
+        (0.6, [], "error", ""),
+    ],
+)
+def test_shares_above_1_name_their_cause(
+    share: float, maps: list[dict[str, Any]], severity: str, cause: str, tmp_path: Path
+) -> None:
+    files = {}
+    for name, some in {"holders": [_holder(1, share), _holder(2, 0.5)], "maps": maps}.items():
+        table = build(TABLES[name], [COMMON | row for row in some], MAY).drop_columns("chain")
+        pq.write_table(table, tmp_path / name)
+        files[name] = [("eth", tmp_path / name)]
+    (found,) = [row for row in odd_rows(files, "256MB").to_pylist() if row["issue"] == "share_sum"]
+    assert (found["severity"], found["what"]) == (severity, f"sum of shares{cause}")
 
 
 def test_a_run_without_rows_has_no_odd_ones() -> None:

@@ -35,3 +35,11 @@ def test_progress_is_seen_while_standard_error_is_redirected_as_dagster_does() -
     ended = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "half of it is done" in ended.stderr
     assert "this is lost" not in ended.stderr
+
+
+@pytest.mark.parametrize(("value", "text"), [(5_999_999_999_999_999_899_336_704.0, "6e+24"), (2.0**52, f"{2**52:,}")])
+def test_a_float_is_shown_with_no_more_digits_than_it_has(
+    value: float, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console.rows("", ["raw"], [[value]])
+    assert capsys.readouterr().out.split() == ["raw", text]

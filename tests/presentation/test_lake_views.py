@@ -371,7 +371,7 @@ def frames(request: pytest.FixtureRequest, home: Path) -> DataFrames:
 
 
 def test_the_warehouse_of_a_home_opens_by_the_homes_folder(home: Path) -> None:
-    query = "SELECT count(*) AS rows FROM holders"
+    query = "SELECT count(*) AS rows FROM tokens"
     assert holderlake.open_warehouse(home).arrow(query) == holderlake.open_warehouse(home / "warehouse.duckdb").arrow(
         query
     )

@@ -83,6 +83,16 @@ def test_a_report_takes_a_symbol(warehouse: Warehouse, tmp_path: Path) -> None:
             "block_time < DATE '2026-11-09' + 1 to include it",
         ),
         (
+            "FROM transfers WHERE block_time > DATE '2026-11-09'",
+            "block_time is compared with the beginning of 2026-11-09, so that the day itself is included: write "
+            "block_time >= DATE '2026-11-09' + 1 to leave it out",
+        ),
+        (
+            "FROM transfers WHERE '2026-11-09' = block_time",
+            "block_time is compared with the beginning of 2026-11-09, so that only the day's first instant matches: "
+            "write CAST(block_time AS DATE) = '2026-11-09' for the day",
+        ),
+        (
             "SELECT count(*) FROM tokens WHERE symbol = 'old'",
             "symbol = 'old' matches no token, but OLD exists: upper and lower case matter here, and token_of takes "
             "both",
@@ -108,6 +118,9 @@ def test_a_query_that_may_mislead_has_a_note(warehouse: Warehouse, sql: str, not
         "SELECT 'holders_as_of'",
         "FROM transfers WHERE block_time < '2026-11-09' AND block_time >= '2026-11-01'",
         "FROM holder_counts('new') WHERE day <= '2026-11-09'",
+        "FROM transfers WHERE block_time <= TIMESTAMP '2026-11-09' - INTERVAL 365 DAY",
+        "FROM transfers WHERE block_time BETWEEN '2026-11-01' AND '2026-11-09'::TIMESTAMP + INTERVAL 1 DAY",
+        "FROM holders WHERE timestamp = '2026-11-09' OR timestamp > '2026-11-09'",
         "FROM tokens WHERE symbol = 'OLD'",
         f"FROM tokens WHERE symbol = 'TWIN' AND token_address = '{TWINS[0]}'",
     ],

@@ -1,8 +1,8 @@
 -- Transfers of a token (its address or symbol) in your store, summed by period (each: hour, day, week, month, …), between clusters,
 -- exchanges, contracts and others. Clusters are those of the token's newest map on the chain, exchanges and contracts
 -- those that a row or label names at the time of the transfer (special_periods). Mints come from, and burns go to,
--- addresses without an owner. Transfers within a group are included. since and until (not included) limit the time, and make long histories fast:
--- flows('FERN', 'day', since := '2026-01-01').
+-- addresses without an owner. Transfers within a group are included. since and until, both included, limit the time, and make long histories
+-- fast: flows('FERN', 'day', since := '2026-01-01', until := '2026-01-31').
 -- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows((SELECT min(token_address) FROM stored_tokens), 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS TABLE
 WITH token AS MATERIALIZED (
@@ -59,7 +59,7 @@ summed AS (
         AND moved.block_time < receivers.valid_until
     WHERE moved.token_address = (SELECT address FROM token)
         AND (since IS NULL OR moved.block_time >= start_of_period(since))
-        AND (until IS NULL OR moved.block_time < start_of_period(until))
+        AND (until IS NULL OR moved.block_time <= instant(until))
     GROUP BY ALL
 )
 SELECT * EXCLUDE (exact), as_amount(exact) AS amount, as_exact(exact) AS amount_exact

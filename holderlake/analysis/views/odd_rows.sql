@@ -1,7 +1,8 @@
 -- Odd rows of answers, one row a problem, in the columns of data_quality, which includes them. Rows are stored as the
 -- provider sent them; a value that no column can store is null. Values of issue: missing_value (warning): values that
 -- an answer always has are null. share_range and score_range (error, info within rounding): a share or score is outside
--- its scale. share_sum (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are
+-- its scale. share_sum (error, warning below 1.01): the shares of a token's holders add up to
+-- more than 1, mostly because transfers are missing, so that addresses are below zero. rank_gap (error): the ranks are
 -- not 1, 2, 3 and so on. negative (error): a negative amount or count. repeated_row (error): rows share a key, so sums
 -- count them twice. date_order (error): the first date of a transfer follows its last. date_ahead (warning): a date is
 -- more than a day after the fetch. fetched_early (error): fetched before the instant that it is for, so it shows an
@@ -249,10 +250,22 @@ FROM (
 )
 WHERE latest > fetched_at + INTERVAL 1 DAY
 UNION ALL
-SELECT 'share_sum', 'error', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
-FROM holders
-GROUP BY chain, timestamp, token_address
-HAVING sum(share) > 1 + 1e-9
+SELECT
+    'share_sum', CASE WHEN share < 1.01 THEN 'warning' ELSE 'error' END, chain, timestamp, 'holders', token_address, share,
+    'sum of shares' || CASE
+        WHEN below IS NOT NULL THEN ', because transfers are missing: ' || below || ' addresses are below zero'
+        WHEN share < 1.01 THEN ', above 1 where transfers are missing (holderlake store negative-balances)'
+        ELSE ''
+    END
+FROM (
+    SELECT chain, timestamp, token_address, sum(share) AS share
+    FROM holders
+    GROUP BY ALL
+    HAVING sum(share) > 1 + 1e-9
+)
+LEFT JOIN (
+    SELECT chain, timestamp, token_address, json_extract_string(negative_balances, '$.count') AS below FROM maps
+) USING (chain, timestamp, token_address)
 UNION ALL
 SELECT
     'rank_gap', 'error', chain, timestamp, 'holders', token_address, max(rank),

@@ -166,21 +166,25 @@ LEFT JOIN special
     AND special.address = held.address
     AND ends.last_second BETWEEN special.valid_from AND special.valid_to;
 
--- The supply of a token (its address or symbol) at the end of each period, as a number: minted less burnt in your store (no
--- row while that is nothing), or 1 where lists are the basis (basis_of), because balance_periods then counts shares.
--- Example: SELECT day, raw FROM supply_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
+-- The supply of a token (its address or symbol) at the end of each period: minted less burnt in your store (no row while
+-- that is nothing), or 1 where lists are the basis (basis_of), because balance_periods then counts shares. raw is a number
+-- for figures; raw_amount is exact, null for lists.
+-- Example: SELECT day, raw_amount FROM supply_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO supply_by_period(of_token, each, first_day, last_day, zone := 'UTC') AS TABLE
 WITH known AS MATERIALIZED (
     FROM basis_of(of_token)
 )
-SELECT ends.period, ends.day, chain, token_address, CAST(-sum(raw_balance(balance, wide_balance)) AS DOUBLE) AS raw
+SELECT
+    ends.period, ends.day, chain, token_address,
+    CAST(-sum(raw_balance(balance, wide_balance)) AS DOUBLE) AS raw,
+    CAST(-sum(raw_balance(balance, wide_balance)) AS VARCHAR) AS raw_amount
 FROM _internal.balance_files
 JOIN periods(each, first_day, last_day, zone := zone) AS ends ON since <= ends.last_second AND until > ends.last_second
 WHERE token_address = (SELECT any_value(token_address) FROM known)
     AND address = '0x0000000000000000000000000000000000000000'
 GROUP BY ALL
 UNION ALL
-SELECT period, day, chain, token_address, 1
+SELECT period, day, chain, token_address, 1, NULL
 FROM known
 CROSS JOIN periods(each, first_day, last_day, zone := zone)
 WHERE basis <> 'all holders';
@@ -202,7 +206,9 @@ CREATE OR REPLACE MACRO concentration_of(size, rank, so_far, total) AS struct_pa
 -- How concentrated a token (its address or symbol) is at the end of each period (see periods). basis says whether all of
 -- its holders count, or only lists of the largest (basis_of). holders says who of them: 'all holders', or 'wallets',
 -- without exchanges, contracts and addresses without an owner (special_periods). top_1_share to top_100_share are parts of
--- the supply, null if the lists are shorter; the other figures are parts of what these holders have together: gini_index,
+-- the supply, minted less burnt, null if the lists are shorter. They pass 1 where transfers are missing: wallets below zero
+-- ('holderlake store negative-balances') lower the supply, and are no holders. The other figures are parts of what these
+-- holders have together: gini_index,
 -- herfindahl_hirschman_index (the sum of the squared parts), nakamoto_coefficient (fewest with half of it). A period
 -- without holders has no row.
 -- Example: SELECT day, holders, number, round(top_10_share, 3) AS top_10_share FROM concentration_by_period((SELECT min(token_address) FROM stored_tokens), 'month', '2026-01-01', '2026-06-30') ORDER BY ALL;
@@ -325,8 +331,9 @@ LEFT JOIN (FROM supply_by_period(of_token, each, first_day, last_day, zone := zo
     ON supply.period = ends.period AND supply.chain = figures.chain;
 
 -- How long the supply of a token (its address or symbol) of your store has not moved, at the end of each period (see
--- periods): number and share have the holders without a transfer for at_least_days days, and their part of the supply. A
--- token that is not of your store is an error, because lists do not show transfers.
+-- periods), or its dormant holders: number and share have the holders without a transfer for at_least_days days, and their
+-- part of the supply, which passes 1 where transfers are missing (see concentration_by_period). holders_by_period lists
+-- them. A token that is not of your store is an error, because lists do not show transfers.
 -- Every transfer counts, also a small one that they receive unasked. holders as in concentration_by_period. days has the
 -- ages to count.
 -- Example: SELECT day, at_least_days, number, round(share, 3) AS share FROM supply_age((SELECT min(token_address) FROM stored_tokens), 'month', '2026-05-01', '2026-06-30') WHERE holders = 'wallets' ORDER BY ALL;
@@ -513,7 +520,10 @@ LEFT JOIN special_addresses_as_of(last_day) AS special
     ON special.chain = summed.chain AND special.address = summed.address;
 
 -- Who sent each address its first coin, and its first token, on each chain: the first transfer of your store to it of more
--- than nothing, from another address. asset is coin (the token native) or token. A mint has the zero address as funder.
+-- than nothing, from another address. asset is coin (the token native) or token: the first of any token of the chain, not
+-- of each. Of several in one block the one with the least log index counts; if the source gives them the same, the one of
+-- the least token address, then funder, transaction and amount. A mint has the zero address as funder. Addresses without an
+-- owner (is_burn) have no row.
 -- kind is that of the funder in special_periods at the time, null for a wallet. Whom a wallet funded: WHERE funder = '0x…'.
 -- Example: SELECT asset, funder, symbol, block_time FROM wallet_funding WHERE address = '0x1111111111111111111111111111111111111111' ORDER BY ALL;
 CREATE OR REPLACE VIEW wallet_funding AS
@@ -527,7 +537,7 @@ WITH first AS (
                 funder := from_address, token_address := token_address, block_time := block_time, tx_hash := tx_hash,
                 raw_amount := value
             ),
-            (block_time, block_number, log_index, token_address)
+            (block_time, block_number, log_index, token_address, from_address, tx_hash, CAST(value AS BIGNUM))
         ) AS transfer
     FROM _internal.transfer_files
     WHERE from_address <> to_address AND value <> '0' AND NOT is_burn(to_address)

@@ -196,12 +196,13 @@ SELECT days.chain, days.token_address, days.day, coalesce(counts.holders, 0) AS 
 FROM days
 ASOF LEFT JOIN holder_counts(of_token, zone := zone) AS counts ON counts.chain = days.chain AND counts.day <= days.day;
 
--- Who holds an item (a token_id) of an NFT of your store at the end of the second t: one row for each holder, from your
--- own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item any number.
--- No row if the item was not minted yet, or is burnt. After the last transfer (see stored_tokens) the owners stay as they
--- are. A token without items, or not of your store, is an error.
--- Example: FROM item_owner_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), 1, '2026-06-30');
-CREATE OR REPLACE MACRO item_owner_at(of_token, of_item, t) AS TABLE
+-- Who holds each item (token_id) of an NFT of your store at the end of the second t: one row for each holder of each
+-- item, from your own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item
+-- any number. since is the last transfer of the item with the holder, so t less since is its age. Items that were not
+-- minted yet, or are burnt, have no row. After the last transfer (see stored_tokens) the owners stay as they are. A token without items,
+-- or not of your store, is an error.
+-- Example: SELECT address, count(*) AS items, min(since) AS since FROM item_owners_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), '2026-06-30') GROUP BY address ORDER BY items DESC, address LIMIT 3;
+CREATE OR REPLACE MACRO item_owners_at(of_token, t) AS TABLE
 WITH token AS MATERIALIZED (
     SELECT stored_token_of(of_token) AS address
 ),
@@ -220,15 +221,14 @@ checked AS MATERIALIZED (
 ),
 moved AS NOT MATERIALIZED (
     FROM of_token_moved
-    WHERE token_id = CAST(of_item AS VARCHAR)
-        AND block_time <= (SELECT make_timestamp(second * 1000000 + 999999) FROM checked)
+    WHERE token_id IS NOT NULL AND block_time <= (SELECT make_timestamp(second * 1000000 + 999999) FROM checked)
 ),
 holdings AS (
     SELECT chain, token_address, token_id, to_address AS address, 1::BIGNUM AS quantity, block_time AS since
     FROM moved
     WHERE token_standard = 'erc721'
     QUALIFY row_number() OVER (
-        PARTITION BY chain, token_address
+        PARTITION BY chain, token_address, token_id
         ORDER BY block_number DESC, log_index DESC, from_address DESC, to_address DESC
     ) = 1
     UNION ALL
@@ -243,3 +243,9 @@ holdings AS (
 SELECT * REPLACE (CAST(quantity AS VARCHAR) AS quantity)
 FROM holdings
 WHERE quantity > 0::BIGNUM AND address <> '0x0000000000000000000000000000000000000000';
+
+-- Who holds one item (a token_id) of an NFT of your store at the end of the second t: its rows of item_owners_at.
+-- Example: FROM item_owner_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), 1, '2026-06-30');
+CREATE OR REPLACE MACRO item_owner_at(of_token, of_item, t) AS TABLE
+FROM item_owners_at(of_token, t)
+WHERE token_id = CAST(of_item AS VARCHAR);

@@ -1,25 +1,27 @@
--- The symbol and name of each token in the newest answer. Join it to show tokens by name.
+-- The symbol and name of each token: those of the newest answer, or of your store where it has none. Join it to show
+-- tokens by name.
 -- Example: SELECT symbol, count(*) AS holders FROM latest_holders JOIN symbols USING (chain, token_address) GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW symbols AS
-SELECT chain, token_address, symbol, name
-FROM tokens
-QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY fetched_at DESC, timestamp DESC) = 1;
+SELECT chain, token_address, coalesce(answered.symbol, stored.symbol) AS symbol, answered.name
+FROM (
+    FROM tokens
+    QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY fetched_at DESC, timestamp DESC) = 1
+) AS answered
+FULL JOIN stored_tokens AS stored USING (chain, token_address);
 
 -- True for a text that may be a token's symbol: it is shorter than every address.
 -- Example: SELECT is_symbol('FERN') AS symbol, is_symbol('native') AS coin;
 CREATE OR REPLACE MACRO is_symbol(given) AS
 length(trim(given)) < 32 AND lower(trim(given)) <> 'native' AND NOT starts_with(lower(trim(given)), '0x');
 
--- Tokens that the warehouse knows: those of symbols, of your store, and those with an answer.
+-- Tokens that the warehouse knows: those of symbols, and those with an answer.
 -- Example: SELECT count(*) AS tokens FROM known_tokens;
 CREATE OR REPLACE VIEW known_tokens AS
-SELECT chain, token_address, arg_min(symbol, place) AS symbol
+SELECT chain, token_address, any_value(symbol) AS symbol
 FROM (
-    SELECT chain, token_address, symbol, 1 AS place FROM symbols
+    SELECT chain, token_address, symbol FROM symbols
     UNION ALL
-    SELECT chain, token_address, symbol, 2 FROM stored_tokens
-    UNION ALL
-    SELECT chain, subject, NULL, 3 FROM coverage WHERE family IN ('tokens', 'holders', 'maps')
+    SELECT chain, subject, NULL FROM coverage WHERE family IN ('tokens', 'holders', 'maps')
 )
 GROUP BY chain, token_address;
 

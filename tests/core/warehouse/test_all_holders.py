@@ -242,6 +242,12 @@ def test_net_flows_are_the_sums_of_the_transfers(known: World, start: str, end: 
     assert sum(int(row[5]) for row in found) == 0
 
 
+def test_the_supply_of_each_day_is_exact(known: World) -> None:
+    expected = [(last, str(known.supply(second))) for _, last, second in periods("day", "UTC") if known.supply(second)]
+    sql = f"SELECT day, raw_amount FROM supply_by_period('coin', 'day', '{FIRST}', '{LAST}') ORDER BY day"
+    assert ask(known, sql) == expected
+
+
 def test_a_period_of_another_kind_is_refused(known: World) -> None:
     with pytest.raises(Exception, match="'hour' is no kind of period here: write day, week, month, quarter or year"):
         ask(known, f"FROM concentration_by_period('coin', 'hour', '{FIRST}', '{LAST}')")
@@ -258,6 +264,7 @@ def test_funding_goes_back_three_hops_and_ends_at_an_exchange(tmp_path: Path) ->
             transfer("poison -> e", 0, BEGIN - 1, token=coin),
             transfer("e -> e", 5, BEGIN - 1, token=coin),
             transfer("mint -> e", UINT256, BEGIN + 5, token=COIN),
+            *(transfer(f"{name} -> f", 9, BEGIN + 5, token=COIN) for name in "zyx"),
         )
         home.warehouse.load(home.lake)
         sql = "SELECT hop, asset, address, funder, kind, block_time FROM funding_of('e') ORDER BY ALL"
@@ -271,3 +278,4 @@ def test_funding_goes_back_three_hops_and_ends_at_an_exchange(tmp_path: Path) ->
         home.store.add_labels([Label("c", "eth", "s", "Kite", is_cex=True)])
         assert [row[:5] for row in home.query(sql)][2:] == [(2, "coin", "d", "c", "cex")]
         assert home.query("SELECT address FROM wallet_funding WHERE funder = 'a'") == [("b",)]
+        assert home.query("SELECT funder FROM wallet_funding WHERE address = 'f'") == [("x",)]

@@ -252,6 +252,9 @@ def test_items_have_owners_at_any_second(home: Home) -> None:
     assert home.query(owners, COIN[1], "7", BEGIN + 8) == [("0xc", "1", from_unix(BEGIN))]
     assert home.query(owners, COIN[1], 7, BEGIN + 9) == []
     assert home.query(owners, COIN[1], 8, BEGIN + 9) == [("0xb", "1", from_unix(10))]
+    all_owners = "SELECT token_id, address FROM item_owners_at(?, ?) ORDER BY token_id"
+    assert home.query(all_owners, COIN[1], BEGIN + 8) == [("7", "0xc"), ("8", "0xb")]
+    assert home.query(all_owners, COIN[1], BEGIN + 9) == [("8", "0xb")]
     assert home.query(owners, nft[1], str(UINT256), BEGIN + 6) == [
         ("0xa", str(UINT256 - 5), from_unix(BEGIN + 6)),
         ("0xb", "5", from_unix(BEGIN + 5)),
@@ -283,12 +286,29 @@ def test_a_missing_time_items_of_a_coin_lists_and_the_end_are_named(home: Home) 
         home.query("SELECT count(*) FROM net_flows('coin', NULL, '2026-01-01')")
     with pytest.raises(duckdb.Error, match="the token coin has no items: it is fungible, and balances_at has"):
         home.query("FROM item_owner_at('coin', 1, '2026-01-01')")
-    lists = "SELECT days FROM holding_periods WHERE token_address = 'coin'"
-    assert warehouse_notes(home.warehouse, lists) == [
-        "holding_periods reads lists of the largest holders. Your store has all holders of coin: holding_times(token) "
-        "answers from them"
-    ]
     for call in ("balances_at('coin', DATE '2030-01-01')", "holders_by_day('coin', '2020-01-01', '2030-01-01')"):
         assert [note.partition(":")[0] for note in warehouse_notes(home.warehouse, f"FROM {call}")] == [
             f"{call.partition('(')[0]} of coin as of 2030-01-01 knows no transfer after 2023-11-14 00"
         ]
+
+
+@pytest.mark.parametrize(
+    ("read", "macro"),
+    [
+        ("holding_periods", "holding_times(token)"),
+        ("latest_holders", "balances_at(token, t)"),
+        ("main.holders AS listed", "balances_at(token, t)"),
+        ("holders_as_of('2023-11-14')", "balances_at(token, t)"),
+        ("tokens JOIN holders_on_maps_as_of('2023-11-14') USING (chain, token_address)", "balances_at(token, t)"),
+        ("address_history('0xa')", "balance_history(address, token)"),
+    ],
+)
+def test_what_reads_lists_names_the_macro_with_all_holders(home: Home, read: str, macro: str) -> None:
+    home.add(transfer("mint -> a", 9, BEGIN))
+    home.query("FROM stored_tokens")
+    sql = f"SELECT 'holders' FROM {read} WHERE token_address = 'coin'"
+    (note,) = warehouse_notes(home.warehouse, sql)
+    assert note.endswith(
+        f"reads lists of the largest holders. Your store has all holders of coin: {macro} answers from them"
+    )
+    assert not warehouse_notes(home.warehouse, "WITH holders AS (FROM balances_at('coin', 0)) SELECT * FROM holders")
