@@ -60,8 +60,12 @@ Answers as of ``first_time`` (UTC) or later may have changed.
 """
 
 _SUMS: Final = "sums.json"
+_DAMAGED_FOLDER: Final = "damaged_"
 _AT_LINK: Final = "the store's own file was damaged when it was to be linked"
-_DAMAGED: Final = "error('{}: a file of the store is damaged; ''holderlake store rebuild'' repairs it')::BOOLEAN"
+_DAMAGED: Final = (
+    "error('{}: a file of the store of ' || chain || '/' || token_address || ' is damaged; "
+    "''holderlake store rebuild'' repairs it')"
+)
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
@@ -139,25 +143,33 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 def views(folder: Path | None) -> str:
     """Return SQL that creates the views of a folder's files; views without rows if it or their files are missing.
 
-    A query of a view of which the store had a damaged file ends with an error, because it would lack rows.
+    A query that reads a token of which the store had a damaged file ends with an error, because it would lack rows. The
+    error is a condition on a file of that token alone, so DuckDB meets it only where it reads the token.
     """
-    damaged = {name.split("/")[0] for name, sum_ in _sums_of(folder).items() if not sum_.signature} if folder else ()
     statements = ["CREATE SCHEMA IF NOT EXISTS _internal;\n"]
     for view, (name, columns) in _VIEWS.items():
         is_file = name.endswith(".parquet")
-        files = name if is_file else f"{name}/*/*/*.parquet"
-        has_files = folder is not None and name not in damaged and next(folder.glob(files), None) is not None
-        nothing = _DAMAGED.format(name) if name in damaged else "false"
-        values = {column: column for column in columns} | {"block_time": "make_timestamp(block_time * 1000000)"}
-        selected = ", ".join(
-            f"CAST({values[column] if has_files else 'NULL'} AS {kind}) AS {column}" for column, kind in columns.items()
-        )
         options = "hive_partitioning = false" if is_file else _HIVE
-        source = (
-            f"FROM read_parquet({_literal(folder / files)}, {options})" if folder and has_files else f"WHERE {nothing}"
-        )
-        statements.append(f"CREATE OR REPLACE VIEW _internal.{view} AS\nSELECT {selected}\n{source};\n")
+        source = _source(folder, name if is_file else f"{name}/*/*/*.parquet", options)
+        values = {column: column for column in columns} | {"block_time": "make_timestamp(block_time * 1000000)"}
+        selects = [_select(columns, values, source) if source else _select(columns, {}, "WHERE false")]
+        if damaged := _source(folder, f"{_DAMAGED_FOLDER}{name}/*/*/*.parquet", options):
+            # As a value of each column too: a condition on a column without values would come before the error.
+            error = _DAMAGED.format(name)
+            values = dict.fromkeys(columns, error) | {"chain": "chain", "token_address": "token_address"}
+            selects.append(_select(columns, values, f"{damaged}\nWHERE {error}::BOOLEAN"))
+        statements.append(f"CREATE OR REPLACE VIEW _internal.{view} AS\n" + "\nUNION ALL\n".join(selects) + ";\n")
     return "".join(statements)
+
+
+def _source(folder: Path | None, files: str, options: str) -> str | None:
+    has_files = folder is not None and next(folder.glob(files), None) is not None
+    return f"FROM read_parquet({_literal(folder / files)}, {options})" if folder and has_files else None
+
+
+def _select(columns: Mapping[str, str], values: Mapping[str, str], source: str) -> str:
+    selected = (f"CAST({values.get(column, 'NULL')} AS {kind}) AS {column}" for column, kind in columns.items())
+    return f"SELECT {', '.join(selected)}\n{source}"
 
 
 def _literal(path: Path) -> str:
@@ -238,7 +250,8 @@ def remove_old(root: Path) -> None:
 
 
 def _made(root: Path, transfers: StoredTransfers, is_last: bool) -> Path:
-    """Return a new folder of links. Damaged files of the store are left out, without a signature in ``sums.json``.
+    """Return a new folder of links. Damaged files of the store are left out, without a signature in ``sums.json``, and
+    their tokens have a file in another folder.
 
     With ``is_last``, missing files are damaged ones. After damage, every byte is read: a bit that flipped on the disk
     changes neither the size nor the times of a file.
@@ -255,8 +268,13 @@ def _made(root: Path, transfers: StoredTransfers, is_last: bool) -> Path:
             for path in paths:
                 sources = dict.fromkeys((linked.get((folder, path.name), path), path))
                 sums[target / path.name] = _link_intact(sources, target / path.name, transfers.sums[path], every_byte)
-                if not sums[target / path.name].signature and not path.exists() and not is_last:
+                if sums[target / path.name].signature:
+                    continue
+                if not path.exists() and not is_last:
                     raise FileNotFoundError(path)
+                mark = _token_folder(building / f"{_DAMAGED_FOLDER}{folder}", key) / "damaged.parquet"
+                pq.write_table(pa.table({"file": [path.name]}), mark)
+                sums[mark] = sum_of(mark)
     for path in transfers.findings:
         if fault := parquet_fault(path):
             _log.warning("%s is damaged (%s) and is left out; make it again", path, fault)
