@@ -23,8 +23,8 @@ _MAX_MEDIA_TYPE: Final = 256
 _UTF_8: Final = frozenset({"utf-8", "utf8"})
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Return a body of at most ``limit`` bytes that arrives within ``BODY_SECONDS``. Raises ``ServiceError``."""
+async def read_body(request: Request, limit: int, seconds: float = BODY_SECONDS) -> bytes:
+    """Return a body of at most ``limit`` bytes that arrives within ``seconds``. Raises ``ServiceError``."""
     error = _media_type_error(request.scope)
     if error is None and _declared_length(request.scope) > limit:
         error = _too_large(limit)
@@ -32,7 +32,7 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise error
     body, size = bytearray(), 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > _DISCARD_FACTOR * limit:
@@ -40,7 +40,7 @@ async def read_body(request: Request, limit: int) -> bytes:
                 if size <= limit and error is None:
                     body += chunk
     except TimeoutError:
-        text = f"The body did not arrive within {BODY_SECONDS:g} seconds: send the request again"
+        text = f"The body did not arrive within {seconds:g} seconds: send the request again"
         raise error or ServiceError("too_slow", text, {"Connection": "close"}) from None
     except ClientDisconnect:
         raise ServiceError("invalid_request", "The body is incomplete") from None
