@@ -124,7 +124,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the store is kept")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        measure(chosen.folder or Path(temporary), chosen.rows)
+        folder = chosen.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        measure(folder, chosen.rows)
 
 
 if __name__ == "__main__":

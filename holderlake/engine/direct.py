@@ -108,7 +108,7 @@ class StoreEngine:
         only: Sequence[str] | None,
         on_result: Callable[[PartitionResult], None] = lambda result: None,
     ) -> list[PartitionResult]:
-        """Compute and commit what a chain's partitions lack , and return all results."""
+        """Compute and commit what a chain's partitions lack, and return all results."""
         return await fill_partitions(context, self, stream, partitions, only, on_result)
 
     def answers(self, request: Request, tokens: Sequence[str], instants: Sequence[datetime]) -> BulkResult:

@@ -67,7 +67,7 @@ assert not [name for name in sys.modules if name.startswith("holderlake.engine."
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_module_uses_private_modules_of_dagster() -> None:
+def test_only_one_module_uses_private_modules_of_dagster() -> None:
     folders = ("holderlake", "assets", "resources", "pipelines")
     found = {
         path.relative_to(ROOT).as_posix()
@@ -75,7 +75,7 @@ def test_no_module_uses_private_modules_of_dagster() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "from dagster._" in path.read_text() or "import dagster._" in path.read_text()
     }
-    assert found == set()
+    assert found == {"holderlake/core/dagster/workarounds.py"}
 
 
 def test_an_existing_dagster_home_is_used_with_its_own_settings(
