@@ -57,6 +57,8 @@ def ingest(
 ) -> None:
     """Fetch the tokens of each chain through Dagster, now or as of past instants, and load the warehouse.
 
+    A day that lacks nothing, and that Dagster has, needs no run.
+
     Example: holderlake ingest
 
     Example: holderlake ingest --chain eth --at 2026-05-01 --at 2026-06-01
