@@ -37,7 +37,7 @@ _DAGSTER: Final = """
 ## Build Dagster assets
 
 All names are in `holderlake.dagster`. [Dagster](dagster.md#use-the-assets-in-a-project-of-your-own) has a complete
-project. The streams of this application are in the modules of `holderlake.core.ingest.streams`, such as `HOLDERS` in
+project. The streams of this application are in the modules of `holderlake.assets`, such as `HOLDERS` in
 `holderlake.assets.holders`.
 """
 _PARTS: Final = """

@@ -3,8 +3,8 @@
 from datetime import date
 from typing import Final
 
-from holderlake.core.ingest.streams.holders import HOLDERS
-from holderlake.core.ingest.streams.tokens import TOKENS
+from holderlake.assets.holders import HOLDERS
+from holderlake.assets.tokens import TOKENS
 from holderlake.dagster import chain_by_day, stream_asset, warehouse_asset
 
 TEAM: Final = "alpha"

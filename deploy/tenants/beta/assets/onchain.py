@@ -3,8 +3,8 @@
 from datetime import date
 from typing import Final
 
-from holderlake.core.ingest.streams.maps import MAPS
-from holderlake.core.ingest.streams.tokens import TOKENS
+from holderlake.assets.maps import MAPS
+from holderlake.assets.tokens import TOKENS
 from holderlake.dagster import chain_by_day, stream_asset, warehouse_asset
 
 TEAM: Final = "beta"

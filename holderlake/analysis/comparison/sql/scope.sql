@@ -141,16 +141,24 @@ LEFT JOIN (SELECT * EXCLUDE (side), CASE side WHEN 'a' THEN 'b' ELSE 'a' END AS 
         = (link_pairs.lacks, link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, to_address)
 WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
 
--- The power of ten between most amounts of a list; 0 if most are equal. is_supply: all shares differ by one factor.
+-- The power of ten between most amounts of a list; 0 if most are equal. One that is not whole (amounts doubled) is that of half
+-- of them: a few equal ratios are chance. is_supply: all shares differ by one factor.
 -- has_lasting_supply: supplies differ, as much as at the instant before or at the next one.
 CREATE TABLE factors AS
 SELECT
-    * EXCLUDE (supply),
+    * EXCLUDE (supply, common_ratio),
     supply <> 1 AND (lag(supply) OVER later = supply OR lead(supply) OVER later = supply) AS has_lasting_supply
 FROM (
     SELECT
         list, chain, token_address, timestamp,
-        CASE WHEN count_if(is_common) > 2 THEN mode(ratio) FILTER (is_common) ELSE 0 END AS factor,
+        mode(ratio) FILTER (is_common) AS common_ratio,
+        CASE
+            WHEN count_if(is_common) > 2 AND (
+                common_ratio = round(common_ratio)
+                OR quantile_disc(ratio, 0.25) FILTER (is_common) = quantile_disc(ratio, 0.75) FILTER (is_common)
+            ) THEN common_ratio
+            ELSE 0
+        END AS factor,
         coalesce(max(share_a / nullif(share_b, 0)) - min(share_a / nullif(share_b, 0)) < 1e-5, false) AS is_supply,
         mode(round(share_a / nullif(share_b, 0), 9)) AS supply
     FROM pairs
@@ -189,7 +197,8 @@ SELECT
     has_next AND abs(one.held_a - coalesce(later.held_a, 0)) <= abs(one.gap) / 100 AS is_kept_a,
     has_next AND abs(one.held_b - coalesce(later.held_b, 0)) <= abs(one.gap) / 100 AS is_kept_b,
     one.place > 1 AND is_near(one.held_a, coalesce(earlier.held_b, 0)) AS a_repeats,
-    one.place > 1 AND is_near(one.held_b, coalesce(earlier.held_a, 0)) AS b_repeats, a_repeats OR b_repeats AS has_reached,
+    one.place > 1 AND is_near(one.held_b, coalesce(earlier.held_a, 0)) AS b_repeats,
+    earlier.in_a IS NOT NULL AS was_in_a, earlier.in_b IS NOT NULL AS was_in_b, a_repeats OR b_repeats AS has_reached,
     coalesce(later.held_b = one.held_a OR later.held_a = one.held_b, false) AS will_reach
 FROM numbered AS one
 JOIN (SELECT list, chain, token_address, max(place) AS places FROM numbered GROUP BY ALL) USING (list, chain, token_address)
@@ -304,8 +313,8 @@ lasting AS (
 )
 SELECT
     *, is_late AND gap <> 0 AND CASE
-        WHEN repeats = 'a' AND place > 1 THEN a_repeats
-        WHEN repeats = 'b' AND place > 1 THEN b_repeats
+        WHEN repeats = 'a' AND was_in_b THEN a_repeats
+        WHEN repeats = 'b' AND was_in_a THEN b_repeats
         ELSE NOT coalesce(bool_or(is_lasting AND gap <> 0) OVER since, false)
     END AS is_delayed
 FROM lasting
