@@ -11,14 +11,22 @@ export function findingOf(map: TokenMap, of: History, at: Instant, units: Units)
   const burnt = burntShare(map);
   const lost = burnt >= NOTABLE_BURN ? ` ${share(burnt)} is burnt.` : "";
   if (!cluster) return withoutClusters(map) + lost;
-  const { hub, joined, reason, weakness, doubtful } = evidenceOf(map, cluster, units);
-  const without = doubtful && `, if ${name(doubtful)} is one of them (without it ${share(cluster.share - (doubtful.share ?? 0))})`;
-  const who = `${counted(cluster.holder_count, "wallet")} together hold ${share(cluster.share)}${without ?? ""}`;
+  const { hub, joined, reason, weakness, most, isDoubtful } = evidenceOf(map, cluster, units);
+  const part = most?.share ?? 0;
+  const rest = share(cluster.share - part);
+  const condition = !most ? "" : isDoubtful ? `, if ${name(most)} is one of them (without it ${rest})` : isMost(part, cluster) ? ` (without ${name(most)} ${rest})` : "";
+  const [lone] = drawnOf(map).filter((node) => node.cluster_id === null);
+  const first = lone && (lone.share ?? 0) > cluster.share ? `${name(lone)} alone holds ${share(lone.share)}; ` : "";
+  const who = `${first}${counted(cluster.holder_count, "wallet")} together hold ${share(cluster.share)}${condition}`;
   const how = hub ? `, ${joining(map, cluster, hub, joined, reason)}` : "";
   return `${who}${how}${trend(of, at)}.${weakness ? ` ${weakness}` : ""}${lost}`;
 }
 
 const NOTABLE_BURN = 0.01;
+/** Whether a member holds most of what its cluster of three or more holds. */
+const isMost = (part: number, { share: all, holder_count: holders }: Cluster) => holders > 2 && part > all / 2;
+/** The drawn holders, the largest first. */
+const drawnOf = ({ nodes }: TokenMap) => nodes.filter((node) => node.kind === "top_holder" && !isExcluded(node));
 
 /** The share at addresses without an owner. */
 export const burntShare = (map: TokenMap) => map.nodes.reduce((sum, node) => sum + (node.kind !== "time" && isBurn(node) ? (node.share ?? 0) : 0), 0);
@@ -30,14 +38,14 @@ function joining(map: TokenMap, cluster: Cluster, hub: Node, joined: number, { t
   const [sent, got] = [to, from].map((ids) => holdersOf(map, ids).length) as [number, number];
   const named = hub.label ? name(hub) : "";
   if (hub.kind === "time") return `if transfers of ${named || `one ${kindOf(hub)}`} in the same minutes${when} link ${some(joined).trim() || "them"}`;
-  const who = hub.kind === "magic" ? named || "one wallet" : named ? `another (${named})` : "another";
+  const who = hub.kind === "magic" ? named || "one wallet" : named ? `another member (${named})` : "another member";
   if (sent > 1) return `${some(sent)}funded by ${who}${when}`;
   if (got > 1) return `${some(got)}paying into ${who}${when}`;
   return `${some(joined)}linked by transfers${when}`;
 }
 
 function withoutClusters(map: TokenMap): string {
-  const drawn = map.nodes.filter((node) => node.kind === "top_holder" && !isExcluded(node));
+  const drawn = drawnOf(map);
   const [largest] = drawn;
   if (!largest) return "";
   return `Nothing links the ${counted(drawn.length, "drawn holder")}; the largest, ${name(largest)}, has ${share(largest.share)}.`;

@@ -202,7 +202,7 @@ function Legend() {
   return (
     <ul class="legend map-legend" aria-label={changeOf.value ? "What the colours mean" : "What the map shows"}>
       {changeOf.value && (["entered", "grew", "shrank"] as const).map((kind) => <li key={kind}><Dot colour={CHANGES[kind]} />{kind} {CHANGE_SIGNS[kind]}</li>)}
-      {changeOf.value && <li title="A share that changed by less than 1% of it; a stronger colour is a larger change"><Dot colour="var(--lone)" />as before</li>}
+      {changeOf.value && <li title="A share that changed by less than 1% of it"><Dot colour="var(--lone)" />as before</li>}
       {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
       {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
       <Sizes />

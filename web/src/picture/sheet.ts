@@ -83,9 +83,10 @@ function heading(pen: Pen, at: number, text: string, more = ""): number {
 
 function row(pen: Pen, at: number, colour: string, text: string, value: string, bold = false): number {
   const { ink, quiet } = colours.value;
-  pen.circle([COLUMN + 7, at - 5], 6.5, { fill: colour });
+  if (colour) pen.circle([COLUMN + 7, at - 5], 6.5, { fill: colour });
+  const left = colour ? 22 : 0;
   const room = SIDE - 30 - widthOf(value, 14);
-  pen.text([COLUMN + 22, at], fitted(text, room, 15, bold), { size: 15, colour: ink, bold });
+  pen.text([COLUMN + left, at], fitted(text, room, 15, bold), { size: 15, colour: ink, bold });
   pen.text([WIDTH - MARGIN, at], value, { size: 14, colour: quiet, align: "end" });
   return at + 24;
 }
@@ -96,7 +97,7 @@ function drawClusters(pen: Pen, { scene, look, colourOf }: Subject, top: number)
   let at = heading(pen, top, "Clusters", clusters.length ? `${count(clusters.length)}, ${share(together)} of the supply` : "");
   if (!clusters.length) pen.text([COLUMN, at], "None: nothing links the drawn holders.", { size: 14, colour: colours.value.quiet });
   for (const one of clusters.slice(0, MOST_LISTED)) {
-    at = row(pen, at, look.tinted ? colourOf(one.cluster_id) : colours.value.lone, `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
+    at = row(pen, at, look.tinted ? colourOf(one.cluster_id) : "", `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
   }
   if (clusters.length > MOST_LISTED) {
     pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller`, { size: 14, colour: colours.value.quiet });
