@@ -14,7 +14,7 @@ export function findingOf(map: TokenMap, of: History, at: Instant, units: Units)
   const { hub, joined, reason, weakness, most, isDoubtful } = evidenceOf(map, cluster, units);
   const part = most?.share ?? 0;
   const rest = share(cluster.share - part);
-  const condition = !most ? "" : isDoubtful ? `, if ${name(most)} is one of them (without it ${rest})` : isMost(part, cluster) ? ` (without ${name(most)} ${rest})` : "";
+  const condition = !most ? "" : isDoubtful ? `, if ${name(most)} is one of them (without it ${rest})` : isMost(part, cluster) ? ` (${rest} without ${name(most)})` : "";
   const [lone] = drawnOf(map).filter((node) => node.cluster_id === null);
   const first = lone && (lone.share ?? 0) > cluster.share ? `${name(lone)} alone holds ${share(lone.share)}; ` : "";
   const who = `${first}${counted(cluster.holder_count, "wallet")} together hold ${share(cluster.share)}${condition}`;
@@ -62,4 +62,10 @@ function trend({ instants }: History, at: Instant): string {
   const extremes = known.filter(differs).sort((one, two) => Math.abs(part(two) - part(at)) - Math.abs(part(one) - part(at)));
   const [far] = extremes;
   return far ? `; largest cluster ${part(far) > part(at) ? "down" : "up"} from ${share(part(far))} on ${date(seconds(far.at))}` : "";
+}
+
+/** Returns the sentence, and the notes that follow it. */
+export function partsOf(text: string): [string, string] {
+  const end = /\.(?= (Weak:|[\d.]+% is burnt))/.exec(text)?.index ?? text.length;
+  return [text.slice(0, end + 1), text.slice(end + 1).trim()];
 }

@@ -178,7 +178,7 @@ def test_a_holder_that_only_weak_links_join_is_a_condition(folder: Path) -> None
     [
         (
             [holder("whale", 0.51), holder("a", 0.1), holder("b", 0.06)],
-            "3 wallets together hold 67.0% (without whale 16.0%), ",
+            "3 wallets together hold 67.0% (16.0% without whale), ",
         ),
         ([holder("whale", 0.51), holder("a", 0.1)], "2 wallets together hold 61.0%, linked by"),
         ([ALONE, holder("a", 0.1), holder("b", 0.1)], "Team alone holds 30.0%; 2 wallets together hold 20.0%, "),

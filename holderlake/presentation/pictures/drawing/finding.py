@@ -113,7 +113,7 @@ def _of_cluster(cluster: Row, tables: Mapping[str, pa.Table], nodes: Mapping[str
     part = (most and most["share"]) or 0.0
     without = share_text(cluster["share"] - part)
     dominant = (
-        f" (without {_name(most)} {without})"
+        f" ({without} without {_name(most)})"
         if most and cluster["holder_count"] > 2 and part > cluster["share"] / 2
         else ""
     )
@@ -189,7 +189,10 @@ def _weakness(most: Row | None, links: list[dict[str, Any]], hub: Row) -> tuple[
         part = sum(row["amount"] for row in joins) / held if held else 1.0
         if part < _WEAK:
             little = share_text(part).replace("<", "less than ")
-            return True, f" Weak: the transfers that link the largest member, {_name(most)}, are {little} of its balance."
+            return (
+                True,
+                f" Weak: the transfers that link the largest member, {_name(most)}, are {little} of its balance.",
+            )
     if hub["kind"] == "time":
         kind = kind_of(hub)
         return False, f" Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
