@@ -57,11 +57,13 @@ def ingest(
 ) -> None:
     """Fetch the tokens of each chain through Dagster, now or as of past instants, and load the warehouse.
 
+    A day that lacks nothing, and that Dagster has, needs no run.
+
     Example: holderlake ingest
 
     Example: holderlake ingest --chain eth --at 2026-05-01 --at 2026-06-01
     """
-    from holderlake.cli.launch import fill, ingest_day
+    from holderlake.cli.launch import fill, ingest_day, needs_run
     from holderlake.cli.outcome import Outcome
     from holderlake.operations.backfill.instants import past_instants
     from holderlake.operations.history.instance import dagster_instance
@@ -76,8 +78,16 @@ def ingest(
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, **options))
         else:
-            for chain_name in chains:
-                loads = chains if chain_name == chains[-1] else ()
+            pending: list[str] = []
+
+            def examine(name: str) -> None:
+                if needs_run(workspace, instance, name, instants, **options):
+                    pending.append(name)
+
+            for name in chains:
+                outcome.run(partial(examine, name))
+            for chain_name in pending:
+                loads = pending if chain_name == pending[-1] else ()
                 outcome.run(partial(ingest_day, workspace, instance, chain_name, instants, loads=loads, **options))
             workspace.warehouse.load(workspace.lake)
     outcome.conclude(json)

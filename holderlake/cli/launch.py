@@ -9,17 +9,18 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
-from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
+from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 
 from holderlake.assets import STREAMS
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.failures import INCOMPLETE
 from holderlake.core.dagster.partitions import partition_key
 from holderlake.core.dagster.processes import process_lock
-from holderlake.core.dagster.runs import INGEST
+from holderlake.core.dagster.runs import INGEST, prepare
 from holderlake.core.dagster.tags import ERROR_TAG, LOADS_TAG
 from holderlake.core.dagster.versions import watch
-from holderlake.core.ingest.stream import PartitionResult
+from holderlake.core.ingest.run import complete_results
+from holderlake.core.ingest.stream import LeftOut, PartitionResult, left_out_by_settings
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.operations.alerts.checks import ALERT_PREFIX
@@ -28,6 +29,35 @@ from holderlake.operations.backfill.progress import Progress
 from holderlake.operations.backfill.scope import streams_of, within_plan
 from holderlake.pipelines.definitions import build_defs
 from holderlake.presentation import console
+
+
+def needs_run(
+    workspace: Workspace,
+    instance: DagsterInstance,
+    chain: str,
+    instants: Sequence[datetime],
+    *,
+    tokens: Sequence[str] = (),
+    refresh: bool = False,
+) -> bool:
+    """Return False if a run of a chain's day would change nothing: the lake lacks nothing, and Dagster has the day.
+
+    Damaged partitions are repaired before, as in a run, and families without requests are reported.
+    """
+    if refresh:
+        return True
+    prepare(workspace, str(uuid4()), {chain: instants}, 0, every_byte=True)
+    tables = ["warehouse"]
+    for stream in STREAMS:
+        if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+            workspace.report(LeftOut(stream.name, stream.tables, reason))
+            continue
+        results = complete_results(workspace, stream, chain, instants, tokens or None)
+        if results is None or any(result.lacking for result in results):
+            return True
+        tables += stream.tables
+    key = partition_key(chain, instants[0])
+    return any(key not in instance.get_materialized_partitions(AssetKey(table)) for table in tables)
 
 
 def ingest_day(

@@ -31,6 +31,7 @@ _PASSING_MEANING: Final = (
     "Maps of these times are wrong: the token changes balances without transfers (rebasing, fees), or its history "
     "lacks transfers."
 )
+_ROWS_SHOWN: Final = 10
 _USABLE: Final = 0.01
 """A map is usable if less than this part of the supply is below zero."""
 _LEAST_SHARE: Final = 0.00001
@@ -76,22 +77,29 @@ def passing_of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: date
 
 
 def print_passing(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the times in which addresses were below zero, and an explanation."""
-    if rows:
-        console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows))
-        console.err.print(_PASSING_MEANING, soft_wrap=True)
+    """Print the first ten of the times in which addresses were below zero, and an explanation."""
+    if not rows:
+        return
+    console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows[:_ROWS_SHOWN]))
+    if len(rows) > _ROWS_SHOWN:
+        console.out.print(f"and {len(rows) - _ROWS_SHOWN:,} more; --json lists them all", soft_wrap=True)
+    console.err.print(_PASSING_MEANING, soft_wrap=True)
 
 
 def print_summary(
     store: Store, below: Sequence[dict[str, Any]], passing: Sequence[dict[str, Any]], as_of: datetime
 ) -> None:
     """Print a sentence for each token that has addresses below zero at ``as_of`` (``below``) or had some
-    (``passing``)."""
+    (``passing``), and the times of those whose maps are not usable."""
+    unusable = []
     for key in dict.fromkeys((row["chain"], row["token_address"]) for row in (*below, *passing)):
         counts, most = [], 0.0
         supply = largest_balances(store, *key, as_of, 1).supply
         for rows, column, when in ((below, "balance", ""), (passing, "lowest", " for a time")):
-            amounts = {row["address"]: -int(row[column]) for row in rows if (row["chain"], row["token_address"]) == key}
+            amounts: dict[str, int] = {}
+            for row in rows:
+                if (row["chain"], row["token_address"]) == key:
+                    amounts[row["address"]] = max(amounts.get(row["address"], 0), -int(row[column]))
             if amounts:
                 share = share_of(sum(amounts.values()), supply)
                 part = f" ({'at most ' * (rows is passing)}{_percent(share)} of the supply)" if supply > 0 else ""
@@ -103,10 +111,13 @@ def print_summary(
         else:
             meaning = "transfers are missing, or balances change without transfers, or the source rounds amounts; "
             meaning += "maps are usable" if most < _USABLE else "its maps are wrong until they are imported"
+        if supply <= 0 or most >= _USABLE:
+            unusable += [row for row in passing if (row["chain"], row["token_address"]) == key]
         console.err.print(
             f"{key[1]} on {key[0]}: {', '.join(counts)}: {meaning}. 'holderlake store negative-balances' lists them",
             soft_wrap=True,
         )
+    print_passing(unusable)
 
 
 def _percent(share: float) -> str:

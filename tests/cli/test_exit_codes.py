@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import AssetKey
 
 from holderlake.assets.holders import HOLDERS
 from holderlake.cli.backfill import run_backfill
@@ -77,6 +78,22 @@ def holderlake(home: Path, *arguments: str) -> Ended:
     """Run the command without the settings of the environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     return commands.holderlake(*arguments, env=environment | {"HOLDERLAKE_HOME": str(home), "COLUMNS": "200"})
+
+
+@pytest.mark.integration
+def test_a_complete_instant_needs_no_run_of_dagster(tmp_path: Path) -> None:
+    arguments = ("ingest", "--chain", "solana", "--at", "2026-05-01", "--json")
+    first, second = holderlake(tmp_path, *arguments), holderlake(tmp_path, *arguments)
+    assert (second.returncode, second.stdout) == (first.returncode, first.stdout) == (0, first.stdout)
+    with dagster_instance(tmp_path / "dagster") as instance:
+        assert instance.get_runs_count() == 1
+        (file,) = (tmp_path / "lake").glob("maps/**/*.parquet")
+        file.write_bytes(b"damaged")
+        assert holderlake(tmp_path, *arguments).returncode == 0
+        assert file.read_bytes() != b"damaged"
+        instance.wipe_assets([AssetKey("maps")])
+        assert holderlake(tmp_path, *arguments).returncode == 0
+        assert instance.get_runs_count() == 2, "Dagster lacked the partition"
 
 
 @pytest.mark.long
