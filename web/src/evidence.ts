@@ -143,6 +143,6 @@ function largest(map: TokenMap, most: Node | null, first: Group, links: Link[], 
   const kind = kindOf(first.hub);
   const part = sum(joins) / Number(most.amount);
   const isLittle = join && joins.every(units.isOwn) && part < WEAK;
-  const weak = isLittle ? `Weak: the transfers that link the largest member, ${called(map, most.id)}, are ${share(part).replace("<", "less than ")} of its balance.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
+  const weak = isLittle ? `Weak: the transfers that link ${called(map, most.id)} are ${share(part).replace("<", "less than ")} of its balance.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
   return [said, weak, Boolean(isLittle)];
 }

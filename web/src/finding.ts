@@ -33,7 +33,7 @@ export const burntShare = (map: TokenMap) => map.nodes.reduce((sum, node) => sum
 
 /** Returns how a wallet, or an exchange in a window of time, joins holders. The wallet is not counted among those that it joins by its transfers. */
 function joining(map: TokenMap, cluster: Cluster, hub: Node, joined: number, { to, from, begin, end }: Reason): string {
-  const when = !end ? "" : date(begin) === date(end) ? ` on ${date(end)}` : ` from ${date(begin)} to ${date(end)}`;
+  const when = !end ? "" : date(begin) === date(end) ? ` on ${date(end)}` : ` from ${beginOf(date(begin), date(end))} to ${date(end)}`;
   const some = (count: number) => (count < cluster.holder_count ? `${count} of them ` : "");
   const [sent, got] = [to, from].map((ids) => holdersOf(map, ids).length) as [number, number];
   const named = hub.label ? name(hub) : "";
@@ -42,6 +42,13 @@ function joining(map: TokenMap, cluster: Cluster, hub: Node, joined: number, { t
   if (sent > 1) return `${some(sent)}funded by ${who}${when}`;
   if (got > 1) return `${some(got)}paying into ${who}${when}`;
   return `${some(joined)}linked by transfers${when}`;
+}
+
+/** Returns the first day of a range without the month and year that are also those of its last day. */
+function beginOf(begin: string, end: string): string {
+  const [words, others] = [begin.split(" "), end.split(" ")];
+  while (words.at(-1) === others.pop()) words.pop();
+  return words.join(" ");
 }
 
 function withoutClusters(map: TokenMap): string {

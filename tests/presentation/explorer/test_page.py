@@ -591,7 +591,7 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     )
     expect(page.locator(".finding")).to_contain_text(
         "3 wallets together hold 11.0%, if Tide: Team is one of them (without it 1.97%), "
-        "2 of them funded by one wallet from 1 Jan 2026 to 1 Jun 2026"
+        "2 of them funded by one wallet from 1 Jan to 1 Jun 2026"
     )
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 

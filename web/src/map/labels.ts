@@ -30,7 +30,7 @@ const MOST_LABELS = 40;
 const MOST_LETTERS = 26;
 
 /** Radii (pixels) from which a bubble has room for a number or sign, for its share alone, and for its share with more. */
-const [SIGN_FROM, SHARE_FROM, NAMED_FROM] = [7, 22, 26];
+const [SIGN_FROM, SHARE_FROM, NAMED_FROM] = [6, 22, 26];
 /** A longer name is in two lines in bubbles with a sign from this radius (pixels) on, and next to smaller ones. */
 const WRAPPED_FROM = 34;
 /** A long word is cut only in lines of at least this many letters. */
@@ -96,7 +96,7 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
       const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
       const box: Box = [x + left, y + top, x + right, y + bottom];
       if (box[0] < 2 || box[1] < 2 || box[2] > width - 2 || box[3] > height - 2) return false;
-      if (taken.some((other) => meets(box, other)) || leaders.some(([from, to]) => crosses(from, to, box))) return false;
+      if (taken.some((other) => meets(box, other)) || leaders.some(([from, to]) => crosses(from, to, [box[0] - SPACE, box[1] - SPACE, box[2] + SPACE, box[3] + SPACE]))) return false;
       if (others.some((other) => isOn(box, other, CLEAR))) return false;
       if (!away) return !others.some((other) => isAbove(box, other));
       const [from, to] = leaderOf({ side, width: wide, away }, radius).map(([right, down]) => [x + right, y + down]) as [Side, Side];

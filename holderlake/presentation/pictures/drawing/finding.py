@@ -157,7 +157,7 @@ def _joining(
     when = ""
     if ends and starts and max(ends) <= at:
         begin, end = day(min(starts)), day(max(ends))
-        when = f" on {end}" if begin == end else f" from {begin} to {end}"
+        when = f" on {end}" if begin == end else f" from {_begin(begin, end)} to {end}"
     holders = cluster["holder_count"]
 
     def part_text(count: int) -> str:
@@ -181,6 +181,14 @@ def _joining(
     return f"{part_text(joined_count)} linked by transfers{when}".strip()
 
 
+def _begin(begin: str, end: str) -> str:
+    """Return the first day of a range without the month and year that are also those of its last day."""
+    words, others = begin.split(), end.split()
+    while words[-1] == others.pop():
+        words.pop()
+    return " ".join(words)
+
+
 def _weakness(most: Row | None, links: list[dict[str, Any]], hub: Row) -> tuple[bool, str]:
     """Return whether only weak links join the largest member ``most``, and a sentence about weak evidence."""
     joins = [row for row in links if most and most["address"] in (row["from"], row["to"])]
@@ -191,7 +199,7 @@ def _weakness(most: Row | None, links: list[dict[str, Any]], hub: Row) -> tuple[
             little = share_text(part).replace("<", "less than ")
             return (
                 True,
-                f" Weak: the transfers that link the largest member, {_name(most)}, are {little} of its balance.",
+                f" Weak: the transfers that link {_name(most)} are {little} of its balance.",
             )
     if hub["kind"] == "time":
         kind = kind_of(hub)
