@@ -58,7 +58,7 @@ from tests.presentation.explorer.world import (
 from tests.presentation.explorer.world import address as numbered
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 BUBBLES = "() => document.getElementById('map').bubbles()"
 
@@ -224,7 +224,8 @@ def test_two_dates_are_compared(open_page: Open) -> None:
     assert LEAVER[:6] in found["Left"][0]
     assert "2.00% → 7.00%" in found["Grew"][0]
     assert "+50M" in found["Grew"][0]
-    expect(page.locator(".what")).to_contain_text("1 Jun 2026, compared with 1 Jan 2026")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_text("1 Jun 2026, compared with 1 Jan 2026")).to_be_in_viewport()
     expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
 
 
@@ -1173,12 +1174,17 @@ def test_colours_of_changes_are_not_those_of_clusters(open_page: Open) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("wide", [320, 390, 768, 1280, 1920])
 def test_parts_of_the_legend_and_the_figures_do_not_touch(open_page: Open, wide: int) -> None:
+    def box(part: Locator) -> FloatRect:
+        found = part.bounding_box()
+        assert found
+        return found
+
     page = open_page(of(TIDE), viewport={"width": wide, "height": 800})
-    parts = [one.bounding_box() or {} for one in page.locator(".map-legend li:not(.sizes), .sizes > *").all()]
+    parts = [box(one) for one in page.locator(".map-legend li:not(.sizes), .sizes > *").all()]
     for one, two in combinations(parts, 2):
         if one["y"] < two["y"] + two["height"] and two["y"] < one["y"] + one["height"]:
             assert one["x"] + one["width"] + 3 < two["x"] or two["x"] + two["width"] + 3 < one["x"]
-    bars = [one.bounding_box() or {} for one in page.locator(".figures .bar").all()]
+    bars = [box(one) for one in page.locator(".figures .bar").all()]
     assert len({one["width"] for one in bars}) == 1
 
 
