@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake.core.contract.chains import BURN_ADDRESSES
+from holderlake.core.contract.chains import BURN_ADDRESSES, KNOWN_CHAINS
 from holderlake.core.contract.figures import FIGURES, HEADLINE
 from holderlake.core.contract.models import HolderNode, Model, Scores, SupplyStats
 from holderlake.core.contract.tables import columns_of_model
@@ -27,6 +27,8 @@ export const HEADLINE = {} as const;
 export const PALETTE = {} as const;
 /** What the marks of a map mean, from pictures/drawing/legend.py. */
 export const LEGEND = {} as const;
+/** The names of known chains, from holderlake/core/contract/chains. */
+export const CHAINS: ReadonlyMap<string, string> = new Map({});
 /** Addresses without an owner, to which burnt tokens go. */
 export const BURN_ADDRESSES: readonly string[] = {};
 """
@@ -43,7 +45,8 @@ def page_types() -> str:
     figures = "".join(
         f"  {column}: {json.dumps(row, ensure_ascii=False)},\n" for column, row in zip(FIGURES, rows, strict=True)
     )
-    lists = (json.dumps(listed) for listed in (HEADLINE, PALETTE, LEGEND, sorted(BURN_ADDRESSES)))
+    chains = [(chain.id, chain.name) for chain in KNOWN_CHAINS.values()]
+    lists = (json.dumps(listed) for listed in (HEADLINE, PALETTE, LEGEND, chains, sorted(BURN_ADDRESSES)))
     return f"{_HEAD}{types}{_FIGURES.format(figures, *lists)}"
 
 

@@ -3,8 +3,8 @@ import { computed, signal } from "@preact/signals";
 import { PALETTE } from "./columns";
 import type { Bubble } from "./map/scene";
 
-/** Colours of changes, with a contrast of 3:1 to light and dark ground; none is the colour of a cluster. */
-export const CHANGES = { entered: "#7a4cc4", grew: "#a080db", shrank: "#c27326", same: "", left: "#9c4f10" } as const;
+/** Colours of changes, with a contrast of 3:1 to light and dark ground, which colour-blind people distinguish; none is the colour of a cluster. */
+export const CHANGES = { entered: "#7a4cc4", grew: "#2a9098", shrank: "#c27326", same: "", left: "#9c4f10" } as const;
 /** The changes that a map shows, with their signs. */
 export const CHANGE_SIGNS = { entered: "+", grew: "▲", shrank: "▼" } as const;
 

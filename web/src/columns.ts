@@ -40,7 +40,7 @@ export const FIGURES = {
   bundles: {"title": "10 largest clusters", "short": "Top 10 clusters", "unit": "share", "explanation": "Share of supply of the 10 largest clusters"},
   cexs: {"title": "Exchanges", "short": "Exchanges", "unit": "share", "explanation": "Share of supply held by centralised exchanges"},
   dexs: {"title": "Pools", "short": "Pools", "unit": "share", "explanation": "Share of supply held by pools of decentralised exchanges"},
-  contracts: {"title": "Contracts", "short": "Contracts", "unit": "share", "explanation": "Share of supply held by contracts, those of exchanges and pools too"},
+  contracts: {"title": "Contracts", "short": "Contracts", "unit": "share", "explanation": "Share of supply held by contracts, without exchanges and pools"},
   fresh_wallets: {"title": "Fresh wallets", "short": "Fresh wallets", "unit": "share", "explanation": "Share of supply held by wallets under 10 days old"},
   gini_index: {"title": "Gini index", "short": "Gini", "unit": "index", "explanation": "Inequality among groups, 0 equal to 1"},
   herfindahl_hirschman_index: {"title": "Herfindahl–Hirschman index", "short": "HHI", "unit": "index", "explanation": "Concentration among groups, 0 to 1"},
@@ -52,6 +52,8 @@ export const HEADLINE = ["service_score", "top_10_adjusted", "bundles", "cexs", 
 /** Colours of clusters, from pictures/drawing/colours.py. A cluster's number is always shown too. */
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#8c564b"] as const;
 /** What the marks of a map mean, from pictures/drawing/legend.py. */
-export const LEGEND = {"alone": "Holder outside clusters", "magic": "Wallet that links holders", "time": "Shared exchange or pool", "line": "Transfers, as the arrow points"} as const;
+export const LEGEND = {"size": "Area: share of supply", "cluster": "Cluster", "alone": "Outside clusters", "magic": "Linking wallet", "time": "Shared exchange or pool", "line": "Transfers, as the arrow points"} as const;
+/** The names of known chains, from holderlake/core/contract/chains. */
+export const CHAINS: ReadonlyMap<string, string> = new Map([["eth", "Ethereum"], ["base", "Base"], ["solana", "Solana"], ["tron", "TRON"], ["bsc", "BNB Smart Chain"], ["sonic", "Sonic"], ["ton", "TON"], ["avalanche", "Avalanche"], ["polygon", "Polygon"], ["monad", "Monad"], ["hyperevm", "HyperEVM"], ["arbitrum", "Arbitrum One"], ["robinhood", "Robinhood Chain"], ["arc", "Arc"], ["optimism", "OP Mainnet"], ["gnosis", "Gnosis"]]);
 /** Addresses without an owner, to which burnt tokens go. */
 export const BURN_ADDRESSES: readonly string[] = ["0x0000000000000000000000000000000000000000", "0x000000000000000000000000000000000000dead", "0xdead000000000000000042069420694206942069", "1nc1nerator11111111111111111111111111111111"];

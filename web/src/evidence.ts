@@ -17,8 +17,9 @@ export type Evidence = {
   reason: Reason;
   /** A sentence if the evidence is weak; else empty. */
   weakness: string;
-  /** The largest member, if only weak links join it. */
-  doubtful: Node | null;
+  /** The largest member, and whether only weak links join it. */
+  most: Node | null;
+  isDoubtful: boolean;
 };
 
 /** The unit of a link's amount, and whether it is the map's own token. */
@@ -31,8 +32,6 @@ type Group = { hub: Node; links: Link[]; holders: Set<string>; own: number };
 const NAMED = 2;
 /** A member that moved a smaller part of its amount is weakly joined. */
 const WEAK = 0.01;
-/** A smaller part is not worth its figure. */
-const LEAST = 0.0001;
 
 /** Returns the evidence for a cluster. Transfers that began after the map's instant are not evidence. */
 export function evidenceOf(whole: TokenMap, { cluster_id: number }: Pick<Cluster, "cluster_id">, units: Units): Evidence {
@@ -40,6 +39,7 @@ export function evidenceOf(whole: TokenMap, { cluster_id: number }: Pick<Cluster
   const isKnown = (link: Link) => !((link.first_date ?? 0) > until);
   const map = whole.links.every(isKnown) ? whole : { ...whole, links: whole.links.filter(isKnown), linksOf: new Map([...whole.linksOf].map(([id, links]) => [id, links.filter(isKnown)])) };
   const members = map.nodes.filter((node) => node.cluster_id === number && node.kind !== "time");
+  const [most = null] = members.filter((node) => node.kind !== "magic" && node.share !== null).sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
   const ids = new Set(members.map((node) => node.id));
   const groups = new Map<Node, Group>();
   const add = (hub: Node | undefined, link: Link) => {
@@ -71,12 +71,12 @@ export function evidenceOf(whole: TokenMap, { cluster_id: number }: Pick<Cluster
   weighed.sort((one, two) => two.weight - one.weight || two.group.holders.size - one.group.holders.size || order(one.group) - order(two.group));
   const first = weighed[0]?.group;
   const strongest = first ? ([...first.links].sort(byStrength)[0] ?? null) : null;
-  if (!first || !strongest) return { members, links, ids, strongest, hub: null, joined: 0, reason: reasonOf(map, "", []), weakness: "", doubtful: null, sentence: "The source gives no transfers that show why these holders are together." };
-  const [join, weakness, doubtful] = largest(map, members, first, links, units);
+  if (!first || !strongest) return { members, links, ids, strongest, hub: null, joined: 0, reason: reasonOf(map, "", []), weakness: "", most, isDoubtful: false, sentence: "The source gives no transfers that show why these holders are together." };
+  const [join, weakness, isDoubtful] = largest(map, most, first, links, units);
   const { hub } = first;
   const joined = holdersOf(map, [...first.holders, hub.id]).length;
   const did = reasonOf(map, hub.id, first.links.filter((link) => isSameToken(link, strongest)));
-  return { members, links, ids, strongest, hub, joined, reason: did, weakness, doubtful, sentence: [reason(map, hub, joined, did, units), join, weakness].filter(Boolean).join(" ") };
+  return { members, links, ids, strongest, hub, joined, reason: did, weakness, most, isDoubtful, sentence: [reason(map, hub, joined, did, units), join, weakness].filter(Boolean).join(" ") };
 }
 
 /** What a node did over some links: the ids of those that it sent to and got from, with the links, and when (unix seconds; 0 if unknown). */
@@ -133,11 +133,9 @@ function reason(map: TokenMap, hub: Node, joined: number, did: Reason, units: Un
   return hub.kind === "magic" ? `The wallet ${called(map, hub.id)} links ${counted(joined, "holder")}: it ${act}.` : `${called(map, hub.id)} ${act}.`;
 }
 
-/** Returns two sentences about the largest member: what joins it unless that was said, and whether this is little; then also the member. */
-function largest(map: TokenMap, members: Node[], first: Group, links: Link[], units: Units): [string, string, Node | null] {
-  const holders = members.filter((node) => node.kind !== "magic" && node.share !== null);
-  const [most] = holders.sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
-  if (!most) return ["", "", null];
+/** Returns two sentences about the largest member: what joins it unless that was said, and whether this is little. */
+function largest(map: TokenMap, most: Node | null, first: Group, links: Link[], units: Units): [string, string, boolean] {
+  if (!most) return ["", "", false];
   const joins = links.filter((link) => link.from === most.id || link.to === most.id);
   const [join] = joins;
   const isElsewhere = join && most.id !== first.hub.id && !first.holders.has(most.id);
@@ -145,6 +143,6 @@ function largest(map: TokenMap, members: Node[], first: Group, links: Link[], un
   const kind = kindOf(first.hub);
   const part = sum(joins) / Number(most.amount);
   const isLittle = join && joins.every(units.isOwn) && part < WEAK;
-  const weak = isLittle ? `Weak: the ${joins.length > 1 ? counted(joins.length, "link") : "link"} of the largest member, ${called(map, most.id)}, moved ${part < LEAST ? "almost nothing" : `only ${share(part)}`} of what it holds.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
-  return [said, weak, isLittle ? most : null];
+  const weak = isLittle ? `Weak: the transfers that link ${called(map, most.id)} are ${share(part).replace("<", "less than ")} of its balance.` : first.hub.kind === "time" ? `Weak: strangers can use ${kind === "exchange" ? "an" : "a"} ${kind} in the same minutes.` : "";
+  return [said, weak, Boolean(isLittle)];
 }

@@ -1,5 +1,5 @@
 /** Formats numbers, dates and names. Foreign texts are untrusted: they are cut and stripped of invisible characters. */
-import { BURN_ADDRESSES, FIGURES, type FigureName } from "./columns";
+import { BURN_ADDRESSES, CHAINS, FIGURES, type FigureName } from "./columns";
 
 /** Returns a function that makes a formatter at its first use: the first one takes a tenth of a second on a slow phone. */
 function lazy<T>(make: () => T): () => T {
@@ -133,6 +133,9 @@ export function name(node: { address: string; label: string | null }): string {
 
 export const isExcluded = (node: { kind: string; is_shown_on_map: boolean | null }) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
+/** The name of a chain, or the id of an unknown one. */
+export const chainName = (chain: string) => CHAINS.get(chain) ?? cut(chain, 24);
+
 export const isBurn = ({ address }: { address: string }) => BURN_ADDRESSES.includes(address);
 
 type Flags = { address: string; is_cex: boolean | null; is_dex: boolean | null; is_contract: boolean | null };
@@ -141,6 +144,20 @@ type Flags = { address: string; is_cex: boolean | null; is_dex: boolean | null; 
 export const kindOf = (node: Flags) => (isBurn(node) ? "burn" : node.is_cex ? "exchange" : node.is_dex ? "pool" : node.is_contract ? "contract" : "hub");
 
 const KINDS = { exchange: "exchanges", pool: "pools", contract: "contracts", burn: "burn addresses", hub: "busiest wallets" } as const;
+
+/** A smaller share outside of the list is not worth its figure. */
+const NOTABLE_REST = 0.0005;
+
+/** Returns what a map does not draw: some of its listed nodes, by kind, and the holders that are not listed. */
+export function notDrawn(nodes: Listed[], absent: Listed[]): string {
+  const listed = nodes.filter(({ kind }) => kind === "top_holder");
+  const sum = (some: Listed[]) => some.reduce((total, node) => total + (node.share ?? 0), 0);
+  const rest = 1 - sum(listed);
+  const outside = listed.length && rest >= NOTABLE_REST && `${share(rest)} outside the ${counted(listed.length, "largest holder")}`;
+  return [absent.length && `${listOfKinds(absent)}, ${share(sum(absent))} of the supply`, outside].filter(Boolean).join("; ");
+}
+
+type Listed = Flags & { kind: string; share: number | null };
 
 /** Returns the kinds of some nodes, such as "exchanges, pools". */
 export function listOfKinds(nodes: Flags[]): string {

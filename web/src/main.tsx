@@ -6,7 +6,8 @@ import "./explorer.css";
 import { CHANGE_SIGNS, CHANGES, setTheme, theme, THEMES } from "./colours";
 import { FIGURES, HEADLINE, LEGEND, PALETTE, type FigureName } from "./columns";
 import { isSaved, type Node } from "./data";
-import { brief, count, counted, cut, date, figure, isExcluded, listOfKinds, partOf, seconds, share } from "./format";
+import { partsOf } from "./finding";
+import { brief, chainName, count, counted, cut, date, figure, isExcluded, listOfKinds, partOf, seconds, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
 import { Added } from "./panels/added";
@@ -20,7 +21,7 @@ import { Save } from "./panels/save";
 import { Copy } from "./panels/parts";
 import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
-import { changeOf, finding, follow, history, instant, isFolded, shown, spoken, title, trouble } from "./state";
+import { changeOf, finding, follow, history, instant, isFolded, other, shown, spoken, title, trouble } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
 
 const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
@@ -72,14 +73,12 @@ function App() {
 
 /** The sentence about the map; what follows the first full stop is in a lighter type. */
 function Finding() {
-  const [first, rest] = splitAt(finding.value);
+  const [first, rest] = partsOf(finding.value);
   return <p class="finding"><img src={icon} alt="" width="18" height="18" /><bdi>{first} <span class="quiet">{rest}</span></bdi></p>;
 }
 
-function splitAt(text: string): [string, string] {
-  const end = /\.(?= (Weak:|[\d.]+% is burnt))/.exec(text)?.index ?? text.length;
-  return [text.slice(0, end + 1), text.slice(end + 1).trim()];
-}
+/** Says which two dates the map compares, if it does. */
+const compared = computed(() => (changeOf.value && other.value && instant.value ? `${date(instant.value.at)}, compared with ${date(other.value.at)}` : ""));
 
 function Heading() {
   const { value: of } = history;
@@ -89,8 +88,9 @@ function Heading() {
       <div class="what">
         <h1 id="title"><bdi class="cut" title={(of?.name || of?.address || "").slice(0, 300)}>{title.value || "Holderlake explorer"}</bdi> {of?.name && <bdi class="symbol">{cut(of.symbol, 16)}</bdi>}</h1>
         {of && (
-          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi>{(of.name || of.symbol) && <> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi></>} <Copy text={of.address} what="token’s address" /> <bdi class="on-paper">{of.address.slice(0, 200)}</bdi> <Badge /></p>
+          <p class="quiet"><bdi>{chainName(of.chain)}</bdi>{(of.name || of.symbol) && <> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi></>} <Copy text={of.address} what="token’s address" /> <bdi class="on-paper">{of.address.slice(0, 200)}</bdi> <Badge /></p>
         )}
+        {compared.value && <p class="compared">{compared.value}</p>}
         <NameHint />
       </div>
       {at && (
@@ -183,8 +183,8 @@ function Sizes() {
   const listed = samples(zoom.value).slice(0, 2);
   if (!listed.length || !scene.value?.bubbles.length) return null;
   return (
-    <li class="sizes" title="The area of a bubble is its share of the supply">
-      share
+    <li class="sizes">
+      <i>{LEGEND.size}</i>
       {listed.map(({ share: part, radius }) => (
         <span key={part}>
           <svg style={{ width: `${2 * radius}px`, height: `${2 * radius}px` }} aria-hidden="true"><circle cx={radius} cy={radius} r={radius} style={{ fill: "var(--lone)", stroke: "var(--rim)" }} /></svg>
@@ -202,11 +202,11 @@ function Legend() {
   return (
     <ul class="legend map-legend" aria-label={changeOf.value ? "What the colours mean" : "What the map shows"}>
       {changeOf.value && (["entered", "grew", "shrank"] as const).map((kind) => <li key={kind}><Dot colour={CHANGES[kind]} />{kind} {CHANGE_SIGNS[kind]}</li>)}
-      {changeOf.value && <li title="A share that changed by less than 1% of it; a stronger colour is a larger change"><Dot colour="var(--lone)" />as before</li>}
-      {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>}
-      {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />on its own</li>}
+      {changeOf.value && <li title="A share that changed by less than 1% of it"><Dot colour="var(--lone)" />as before</li>}
+      {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id !== null) && <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />{LEGEND.cluster.toLowerCase()}</li>}
+      {!changeOf.value && has((node) => node.kind === "top_holder" && node.cluster_id === null) && <li><Dot colour="var(--lone)" />{LEGEND.alone.toLowerCase()}</li>}
       <Sizes />
-      {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>}
+      {has((node) => node.kind === "magic") && <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">{LEGEND.magic.toLowerCase()}</span></Toggle>}
       {has((node) => node.kind === "time") && <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Where holders moved tokens in the same minutes (time nodes)">{LEGEND.time.toLowerCase()}</span></Toggle>}
       {history.value?.hasOwners && <Owners />}
       {has((node) => isExcluded(node) && node.is_cex === true) && <Toggle layer="exchanges">exchanges</Toggle>}

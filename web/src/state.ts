@@ -94,24 +94,19 @@ export const span = computed((): [data.Instant, data.Instant] | null => {
   if (!one || !two || one.at === two.at) return null;
   return one.at < two.at ? [one, two] : [two, one];
 });
-/** The change of each holder from the earlier of the two instants to the later one, and its strength (0 to 1), by address. */
+/** The change of each holder from the earlier of the two instants to the later one, by address. */
 export const changeOf = computed(() =>
   view.value.tab === "compare" && other.value && changes.value
-    ? new Map(changes.value.map((one) => [one.address, { kind: one.change, strength: strengthOf(one) }]))
+    ? new Map(changes.value.map((one) => [one.address, isSmall(one) ? ("same" as const) : one.change]))
     : null,
 );
 
 /** A holder whose share changes by a smaller part of it is as before. */
 const SMALLEST_CHANGE = 0.01;
-/** A change of this part of the share, or of more, has the full colour. */
-const FULL_CHANGE = 0.5;
-const FAINTEST = 0.35;
 
-function strengthOf({ share_before: before, share_after: after }: data.Change): number {
-  if (before === null || after === null) return 1;
-  const part = Math.abs(after - before) / Math.max(after, before);
-  return part < SMALLEST_CHANGE ? 0 : FAINTEST + (1 - FAINTEST) * Math.min(1, part / FULL_CHANGE);
-}
+const isSmall = ({ share_before: before, share_after: after }: data.Change) =>
+  before !== null && after !== null && Math.abs(after - before) < SMALLEST_CHANGE * Math.max(after, before);
+
 export const title = computed(() => {
   const { name = "", symbol = "", address = "" } = history.value ?? {};
   return cut(name || symbol || brief(address), 80);

@@ -1,6 +1,7 @@
 -- The concentration of each token at each of its maps, and the change of its score since the previous map of its series
 -- (map_series): figures of maps with other options are not comparable. basis is that of holder_lists, for top_10_share and
--- the map's figures. The shares of exchanges and pools are null, not 0, if no address of the map has a label.
+-- the map's figures. The shares of exchanges and pools are null, not 0, if no address of the map has a label. contracts are
+-- those without exchanges and pools, which maps.contracts has too.
 -- concentration_by_period has the figures of all holders of a token of your store.
 -- Example: SELECT timestamp, service_score, top_10_share FROM concentration_history ORDER BY token_address, timestamp;
 CREATE OR REPLACE VIEW concentration_history AS
@@ -26,7 +27,9 @@ SELECT
     grouped.largest_cluster_share,
     CASE WHEN maps.cexs > 0 OR named.has_names THEN maps.cexs END AS cexs,
     CASE WHEN maps.dexs > 0 OR named.has_names THEN maps.dexs END AS dexs,
-    maps.contracts,
+    CASE WHEN maps.contracts IS NOT NULL THEN
+        round(greatest(0, maps.contracts - coalesce(maps.dexs, 0) - coalesce(named.exchange_contracts, 0)), 12)
+    END AS contracts,
     maps.fresh_wallets
 FROM maps
 JOIN map_series AS series
@@ -46,7 +49,14 @@ LEFT JOIN (
     AND grouped.token_address = maps.token_address
     AND grouped.timestamp = maps.timestamp
 LEFT JOIN (
-    SELECT chain, token_address, timestamp, bool_or(label IS NOT NULL OR is_cex OR is_dex) AS has_names
+    SELECT
+        chain,
+        token_address,
+        timestamp,
+        bool_or(label IS NOT NULL OR is_cex OR is_dex) AS has_names,
+        sum(share) FILTER (
+            kind = 'top_holder' AND is_cex AND is_contract AND is_dex IS NOT TRUE
+        ) AS exchange_contracts
     FROM map_nodes
     GROUP BY chain, token_address, timestamp
 ) AS named

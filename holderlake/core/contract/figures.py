@@ -111,8 +111,9 @@ FIGURES: Final[Mapping[str, Figure]] = MappingProxyType(
             "Contracts",
             "Contracts",
             "share",
-            "Share of supply held by contracts, those of exchanges and pools too",
-            "so it overlaps with the exchanges and contains the pools",
+            "Share of supply held by contracts, without exchanges and pools",
+            "the field of answers and of the table `maps` counts these too; an exchange's contract that the map does "
+            "not list is not taken off",
         ),
         "fresh_wallets": Figure(
             "Fresh wallets",

@@ -329,7 +329,7 @@ class SupplyStats(Model):
 
     cexs: Measured = Field(description=FIGURES["cexs"].explanation)
     dexs: Measured = Field(description=FIGURES["dexs"].explanation)
-    contracts: Measured = Field(description=FIGURES["contracts"].explanation)
+    contracts: Measured = Field(description="Share of supply held by contracts, those of exchanges and pools too")
     fresh_wallets: Measured = Field(description=FIGURES["fresh_wallets"].explanation)
     top_10_adjusted: Measured = Field(description=FIGURES["top_10_adjusted"].explanation)
     bundles: Measured = Field(description=FIGURES["bundles"].explanation)

@@ -40,7 +40,7 @@ _MOST_TOKENS: Final = 8
 """Maximum tokens in a plot: the names of more would overlap."""
 _log = logging.getLogger(__name__)
 _Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
-_SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+_SUPPLY = ("cexs", "dexs", "fresh_wallets", "top_10_adjusted", "bundles")
 _TEXT_SIZE: Final = 9.5
 """Points; 12.7 pixels in Dagster's dialog, which shows pictures in their own size."""
 _WIDTH: Final = 7.0

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from holderlake.core.contract.chains import BURN_ADDRESSES
+from holderlake.core.contract.figures import share_text
+from holderlake.core.units import counted
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Scene:
     ``nodes`` has bubbles by rank, then rings, then dots. ``clusters`` are in descending order of their share.
     ``figures`` has the values of ``FIGURES`` by column; None if a figure does not apply.
     ``listed`` is the number of top holders, including those that are not drawn, whose kinds are ``left_out``.
+    ``not_drawn`` says what share these have, and what share the holders have that are not listed.
     """
 
     nodes: tuple[Node, ...]
@@ -78,8 +81,11 @@ class Scene:
     figures: Mapping[str, float | None]
     listed: int
     left_out: tuple[str, ...] = ()
+    not_drawn: str = ""
 
 
+_NOTABLE_REST: Final = 0.0005
+"""A smaller share outside of the list is not worth its figure."""
 _KINDS: Final = {
     "exchange": "exchanges",
     "pool": "pools",
@@ -125,9 +131,24 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
     lines, (figures,) = _lines(tables["grouped_transfers"], nodes), tables["maps"].to_pylist()
     if not any(row["label"] or row["is_cex"] or row["is_dex"] for row in rows):  # 0 only says that nothing is known
         figures |= {name: figures[name] or None for name in ("cexs", "dexs")}
-    kinds = {kind_of(row) for row in holders if not row["is_shown_on_map"]}
+    absent = [row for row in holders if not row["is_shown_on_map"]]
+    kinds = {kind_of(row) for row in absent}
     left_out = tuple(plural for kind, plural in _KINDS.items() if kind in kinds)
-    return Scene(nodes, lines, _clusters(tables), figures, len(holders), left_out)
+    not_drawn = _not_drawn(left_out, absent, holders)
+    return Scene(nodes, lines, _clusters(tables), figures, len(holders), left_out, not_drawn)
+
+
+def _not_drawn(kinds: Sequence[str], absent: Sequence[Mapping[str, Any]], holders: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a map does not draw: the ``absent`` of its ``holders``, of ``kinds``, and who is not among these.
+
+    It is the text of ``web/src/format.ts``.
+    """
+    together = share_text(sum(row["share"] or 0.0 for row in absent))
+    parts = [f"{', '.join(kinds)}, {together} of the supply"] if absent else []
+    rest = 1 - sum(row["share"] or 0.0 for row in holders)
+    if holders and rest >= _NOTABLE_REST:
+        parts.append(f"{share_text(rest)} outside the {counted(len(holders), 'largest holder')}")
+    return "; ".join(parts)
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:

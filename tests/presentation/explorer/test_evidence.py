@@ -18,7 +18,7 @@ import { findingOf } from "./finding.mjs";
 const { nodes, links, at, shares } = JSON.parse(process.argv.at(-1));
 const linksOf = new Map(nodes.map(({ id }) => [id, links.filter((link) => link.from === id || link.to === id)]));
 const byId = new Map(nodes.map((node) => [node.id, node]));
-const holders = nodes.filter(({ kind }) => kind === "top_holder");
+const holders = nodes.filter(({ kind, cluster_id: id }) => kind === "top_holder" && id === 1);
 const share = holders.reduce((sum, one) => sum + one.share, 0);
 const clusters = [{ cluster_id: 1, share, holder_count: holders.length }];
 const map = { at, nodes, links, clusters, failures: [], byId, linksOf };
@@ -104,11 +104,12 @@ def test_a_small_link_of_the_largest_member_is_named_as_weak(folder: Path) -> No
     assert sentence(folder, nodes, [sent("a", "b", 9), sent("whale", "b", 0.5)]) == (
         "a sent 9 KELP to b on 1 Jan 2025. "
         "The largest member, whale with 50.0% of the supply, sent 0.5 KELP to b on 1 Jan 2025. "
-        "Weak: the link of the largest member, whale, moved only 0.10% of what it holds."
+        "Weak: the transfers that link whale are 0.10% of its balance."
     )
 
 
 HUB: Final = holder("hub", None, "magic")
+ALONE: Final = holder("team", 0.3) | {"label": "Team", "cluster_id": None}
 WALLETS: Final = [holder("deployer"), holder("a"), holder("b"), holder("c")]
 TIMED: Final = holder("bourse", None, "time") | {"id": "bourse#1", "time_node": 1, "is_cex": True}
 
@@ -127,14 +128,14 @@ TIMED: Final = holder("bourse", None, "time") | {"id": "bourse#1", "time_node": 
             [*WALLETS[1:], WALLETS[0] | {"label": "Team"}],
             [sent("deployer", one, 120) for one in "abc"],
             "Team sent 360 KELP to 3 holders",
-            "4 wallets together hold 4.00%, 3 of them funded by another (Team) on 1 Jan 2025.",
+            "4 wallets together hold 4.00%, 3 of them funded by another member (Team) on 1 Jan 2025.",
             id="a holder of the cluster",
         ),
         pytest.param(
             [*WALLETS, HUB],
             [sent("a", one, 100) for one in ("b", "c", "hub")] + [sent("hub", "deployer", 1)],
             "sent 200 KELP to 2 holders",
-            "4 wallets together hold 4.00%, 2 of them funded by another on 1 Jan 2025.",
+            "4 wallets together hold 4.00%, 2 of them funded by another member on 1 Jan 2025.",
             id="a linking wallet among those that were paid",
         ),
         pytest.param(
@@ -163,9 +164,28 @@ def test_the_funder_is_not_counted_among_the_funded(
 
 def test_a_holder_that_only_weak_links_join_is_a_condition(folder: Path) -> None:
     nodes = [holder("whale", 0.24), holder("a", 0.06), holder("b", 0.06)]
-    assert sentences(folder, nodes, [sent("a", "b", 9), sent("whale", "b", 0.1)])[1].startswith(
+    said = sentences(folder, nodes, [sent("a", "b", 9), sent("whale", "b", 0.001)])[1]
+    assert said.startswith(
         "3 wallets together hold 36.0%, if whale is one of them (without it 12.0%), 2 of them linked by transfers"
     )
+    assert said.endswith("Weak: the transfers that link whale are less than 0.001% of its balance.")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (
+            [holder("whale", 0.51), holder("a", 0.1), holder("b", 0.06)],
+            "3 wallets together hold 67.0% (16.0% without whale), ",
+        ),
+        ([holder("whale", 0.51), holder("a", 0.1)], "2 wallets together hold 61.0%, linked by"),
+        ([ALONE, holder("a", 0.1), holder("b", 0.1)], "Team alone holds 30.0%; 2 wallets together hold 20.0%, "),
+        ([ALONE | {"is_shown_on_map": False}, holder("a", 0.1), holder("b", 0.1)], "2 wallets together hold 20.0%, "),
+    ],
+)
+def test_one_holder_with_more_than_the_others_is_told(folder: Path, nodes: Rows, said: str) -> None:
+    above = sentences(folder, nodes, [sent(one["id"], "b" if one["id"] == "a" else "a", 90) for one in nodes[-2:]])[1]
+    assert above.startswith(said)
 
 
 def test_transfers_after_the_date_of_the_map_are_not_told(folder: Path) -> None:
@@ -173,11 +193,24 @@ def test_transfers_after_the_date_of_the_map_are_not_told(folder: Path) -> None:
     later = {"first_date": 1_790_000_000, "last_date": 1_790_000_000}
     said = sentences(folder, WALLETS, [links[0], links[1], links[2] | later])
     assert "sent 240 KELP to 2 holders" in said[0]
-    assert said[1] == "4 wallets together hold 4.00%, 2 of them funded by another on 1 Jan 2025."
+    assert said[1] == "4 wallets together hold 4.00%, 2 of them funded by another member on 1 Jan 2025."
     said = sentences(folder, WALLETS, [link | {"last_date": later["last_date"]} for link in links])
     assert "2026" not in " ".join(said)
     said = sentences(folder, WALLETS, [link | later for link in links])
     assert said[1] == "4 wallets together hold 4.00%."
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (1_736_553_600, "from 1 to 11 Jan 2025."),
+        (1_738_454_400, "from 1 Jan to 2 Feb 2025."),
+        (1_767_225_600, "from 1 Jan 2025 to 1 Jan 2026."),
+    ],
+)
+def test_a_range_of_dates_says_month_and_year_once(folder: Path, last: int, said: str) -> None:
+    found = sentences(folder, WALLETS[:2], [sent("deployer", "a", 2) | {"last_date": last}])[1]
+    assert found.endswith(said)
 
 
 def test_a_date_in_september_has_three_letters_as_in_any_month(folder: Path) -> None:

@@ -16,6 +16,7 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.presentation.export.token_history import Period, token_history
 from holderlake.presentation.export.token_report import write_report
 from holderlake.presentation.pictures.drawing.draw import Theme, TokenTitle, draw_map
+from holderlake.presentation.pictures.drawing.legend import LEGEND
 from tests.helpers.browser import expect, opened_browser
 from tests.presentation.explorer.serving import ROOT, exploring
 from tests.presentation.explorer.world import EARLIEST, LATEST, TIDE, fill
@@ -31,13 +32,17 @@ ALL = {
     "10 largest clusters": "11.0%",
     "Exchanges": "20.0%",
     "Pools": "10.0%",
-    "Contracts": "10.0%",
+    "Contracts": "5.00%",
     "Fresh wallets": "0%",
     "Gini index": "0.500",
     "Herfindahl\u2013Hirschman index": "0.100",
     "Nakamoto coefficient": "9",
 }
 """The figures of ``TIDE`` at the latest date, as ``world`` fills them in."""
+WORDS = {LEGEND[mark] for mark in ("size", "magic", "line")} | {
+    "33 of the 35 largest holders drawn, with 42.8% of the supply"
+}
+"""Texts that saved pictures and those of the service share."""
 
 pytestmark = pytest.mark.long
 
@@ -72,6 +77,7 @@ def test_page_and_saved_files_have_the_names_and_texts(page: Page, tmp_path: Pat
         download.value.save_as(tmp_path / f"tide.{form}")
     drawn = [one.text for one in ElementTree.parse(tmp_path / "tide.svg").iter("{http://www.w3.org/2000/svg}text")]
     assert _pairs(drawn) == HEADLINE
+    assert set(drawn) >= WORDS
     saved = page.context.new_page()
     saved.goto((tmp_path / "tide.html").as_uri())
     saved.wait_for_selector(".map[data-at][aria-busy=false]")
@@ -91,6 +97,7 @@ def test_picture_and_report_have_the_names_and_texts(warehouse: Warehouse, tmp_p
     svg = draw_map(tables, TokenTitle("Tide Pool", "TIDE", "eth", LATEST), width=1200, theme=Theme.LIGHT, form="svg")
     texts = re.findall(r"<!-- (.*?) -->", svg.decode(), re.DOTALL)
     assert _pairs(texts) == HEADLINE
+    assert set(texts) >= WORDS
     assert any(text.startswith("3 wallets together hold 11.0%") for text in texts)
     write_report(warehouse, period, tmp_path / "report.html", LATEST)
     cells = _Cells()

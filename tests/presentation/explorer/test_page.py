@@ -58,7 +58,7 @@ from tests.presentation.explorer.world import (
 from tests.presentation.explorer.world import address as numbered
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 BUBBLES = "() => document.getElementById('map').bubbles()"
 
@@ -224,6 +224,8 @@ def test_two_dates_are_compared(open_page: Open) -> None:
     assert LEAVER[:6] in found["Left"][0]
     assert "2.00% → 7.00%" in found["Grew"][0]
     assert "+50M" in found["Grew"][0]
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_text("1 Jun 2026, compared with 1 Jan 2026")).to_be_in_viewport()
     expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
 
 
@@ -240,7 +242,7 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     page = open_page(of(TIDE))
     drawn = set(world(page))
     for label, query in (
-        ("linking wallets", "magic=no"),
+        ("linking wallet", "magic=no"),
         ("shared exchange or pool", "time=no"),
         ("exchanges", "exchanges="),
     ):
@@ -309,12 +311,12 @@ def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) 
     for expected in (
         "Tide Pool",
         "TIDE",
-        "eth · 1 Jun 2026 UTC",
+        "Ethereum · 1 Jun 2026 UTC",
         TIDE,
         "45",
         "30.0%",
         "How to read it",
-        "Wallet that links holders",
+        "Linking wallet",
     ):
         assert expected in texts
     assert texts.count("cluster 1") == 3  # the number of the cluster, in each member
@@ -590,7 +592,7 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     )
     expect(page.locator(".finding")).to_contain_text(
         "3 wallets together hold 11.0%, if Tide: Team is one of them (without it 1.97%), "
-        "2 of them funded by one wallet from 1 Jan 2026 to 1 Jun 2026"
+        "2 of them funded by one wallet from 1 Jan to 1 Jun 2026"
     )
     expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
 
@@ -1164,6 +1166,26 @@ def test_colours_of_changes_are_not_those_of_clusters(open_page: Open) -> None:
     changed = fills(page)
     assert changed[WHALE] != changed[NEWCOMER]
     assert not {changed[WHALE], changed[NEWCOMER]} & clusters
+    drawing = ElementTree.fromstring(saved(page, "SVG"))
+    dots = [one.get("fill") for one in drawing.iter("{http://www.w3.org/2000/svg}circle") if one.get("r") == "6.5"]
+    assert clusters - {changed[WHALE], changed[NEWCOMER]} and len(set(dots)) == 4  # entered, grew, shrank, as before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wide", [320, 390, 768, 1280, 1920])
+def test_parts_of_the_legend_and_the_figures_do_not_touch(open_page: Open, wide: int) -> None:
+    def box(part: Locator) -> FloatRect:
+        found = part.bounding_box()
+        assert found
+        return found
+
+    page = open_page(of(TIDE), viewport={"width": wide, "height": 800})
+    parts = [box(one) for one in page.locator(".map-legend li:not(.sizes), .sizes > *").all()]
+    for one, two in combinations(parts, 2):
+        if one["y"] < two["y"] + two["height"] and two["y"] < one["y"] + one["height"]:
+            assert one["x"] + one["width"] + 3 < two["x"] or two["x"] + two["width"] + 3 < one["x"]
+    bars = [box(one) for one in page.locator(".figures .bar").all()]
+    assert len({one["width"] for one in bars}) == 1
 
 
 @pytest.mark.long
@@ -1296,6 +1318,9 @@ def test_a_name_is_far_from_other_bubbles_or_has_a_line_that_crosses_none(browse
                 own = _away(label["box"], bubbles[label["id"]])
                 assert all(_away(label["box"], one) > 10 for one in others), (token, wide, label)
                 assert own < 5 or label["leader"], (token, wide, label)
+                lines = [one["box"] for one in labels if one is not label]
+                beside = [box for box in lines if box[1] < label["box"][3] and label["box"][1] < box[3]]
+                assert all(box[0] - label["box"][2] > 12 or label["box"][0] - box[2] > 12 for box in beside), label
                 if label["leader"]:
                     assert all(_from_line(label["leader"], one) > 1 for one in others), (token, wide, label)
             boxes = [label["box"] for label in labels]

@@ -260,7 +260,7 @@ def _map(
         members += [{"cluster_id": number, "address": one, "kind": "holder"} for one in holders]
         members += [{"cluster_id": number, "address": one, "kind": "magic"} for one in magic]
         nodes += [{"kind": "magic", "address": one} for one in magic]
-    parts = {"cexs": 0.2, "dexs": 0.1, "contracts": 0.1, "fresh_wallets": 0.0, "bundles": 0.11, "top_10_adjusted": 0.3}
+    parts = {"cexs": 0.2, "dexs": 0.1, "contracts": 0.15, "fresh_wallets": 0.0, "bundles": 0.11, "top_10_adjusted": 0.3}
     metrics = {"gini_index": 0.5, "herfindahl_hirschman_index": 0.1, "nakamoto_coefficient": 9, "service_score": score}
     return {
         "maps": [{"dt_update": "2026-06-01T00:00:00.000000"} | parts | metrics],

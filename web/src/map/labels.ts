@@ -16,6 +16,8 @@ export type Box = [left: number, top: number, right: number, bottom: number];
 export const LABEL_PIXELS = 12;
 /** Pixels between a bubble and its name. */
 const SPACE = 4;
+/** Pixels between two names in one line, more than between two words. */
+const BETWEEN = 16;
 /** Pixels between a name and any other bubble: far more than to its own, so that no one has to guess. */
 const CLEAR = 11;
 /** Pixels between the line to a name and any other bubble. */
@@ -27,7 +29,9 @@ const LARGEST = 10;
 const MOST_LABELS = 40;
 const MOST_LETTERS = 26;
 
-/** A longer name is in two lines in bubbles from this radius (pixels) on, and next to smaller ones. */
+/** Radii (pixels) from which a bubble has room for a number or sign, for its share alone, and for its share with more. */
+const [SIGN_FROM, SHARE_FROM, NAMED_FROM] = [6, 22, 26];
+/** A longer name is in two lines in bubbles with a sign from this radius (pixels) on, and next to smaller ones. */
 const WRAPPED_FROM = 34;
 /** A long word is cut only in lines of at least this many letters. */
 const CUT_FROM = 12;
@@ -35,19 +39,20 @@ const CUT_FROM = 12;
 /** Returns a name in two lines, or nothing if it does not fit. */
 function wrapped(text: string, fitting: number): string[] {
   const space = text.lastIndexOf(" ", fitting);
-  if (space > 0 && text.length - space - 1 <= fitting) return [text.slice(0, space), text.slice(space + 1)];
+  if (space > 0 && text.length - space - 1 <= fitting + 1) return [text.slice(0, space), text.slice(space + 1)];
   return fitting >= CUT_FROM ? [cut(text, fitting)] : [];
 }
 
 /** The texts of a bubble that is `seen` pixels in radius, from top to bottom, their size in pixels, and whether its name is one. */
 export function textsOf({ node }: Bubble, sign: string, seen: number): { texts: string[]; size: number; isNamed: boolean } {
-  const size = Math.round((seen < 26 ? Math.min(13, seen * 0.95) : Math.min(22, Math.max(11.5, seen / 6))) * 2) / 2;
-  if (seen < 9 || node.kind === "time" || node.kind === "magic") return { texts: [], size, isNamed: false };
+  const isSmall = seen < NAMED_FROM;
+  const size = Math.round((isSmall ? (sign ? Math.max(9, Math.min(13, seen * 0.95)) : 11) : Math.min(22, Math.max(11.5, seen / 6))) * 2) / 2;
+  if (seen < (sign ? SIGN_FROM : SHARE_FROM) || node.kind === "time" || node.kind === "magic") return { texts: [], size, isNamed: false };
   const fitting = Math.floor((seen * 2.9) / size);
   const whole = node.label ? cut(node.label, 60) : brief(node.address);
-  const names = whole.length <= fitting ? [whole] : node.label && seen > WRAPPED_FROM ? wrapped(whole, fitting) : [];
+  const names = whole.length <= fitting ? [whole] : node.label && seen > (sign ? WRAPPED_FROM : NAMED_FROM) ? wrapped(whole, fitting) : [];
   const mark = sign === String(node.cluster_id) && seen >= WRAPPED_FROM ? `cluster ${sign}` : sign;
-  return { texts: (seen < 26 ? [sign] : [...names, share(node.share), mark]).filter(Boolean), size, isNamed: seen >= 26 && names.length > 0 };
+  return { texts: (isSmall ? [sign || share(node.share)] : [...names, share(node.share), mark]).filter(Boolean), size, isNamed: !isSmall && names.length > 0 };
 }
 
 /** Returns the box of a label, relative to the middle of its bubble, in pixels. */
@@ -75,12 +80,15 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
   const leaders: [Side, Side][] = [];
   const named = new Set<string>();
   const labels: Label[] = [];
+  /** Whether a larger holder has neither name nor share: then an address has none. */
+  let isMissing = false;
   const meets = (one: Box, [left, top, right, bottom]: Box) => one[0] < right && one[2] > left && one[1] < bottom && one[3] > top;
   for (const disc of [...wanted, ...windows]) {
     const { bubble, x, y, radius } = disc;
     const { address, label } = bubble.node;
     if (labels.length === MOST_LABELS) break;
     if (named.has(address) || textsOf(bubble, look.sign(bubble), radius).isNamed) continue;
+    if (isMissing && !label) continue;
     const text = label ? cut(label, MOST_LETTERS) : brief(address);
     const wide = widthOf(text);
     const others = discs.filter((other) => other !== disc).map((other) => ({ ...other, radius: other.radius + tintOf(other, bubble) }));
@@ -88,18 +96,21 @@ export function labelsOf(discs: Disc[], [width, height]: [number, number], cover
       const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
       const box: Box = [x + left, y + top, x + right, y + bottom];
       if (box[0] < 2 || box[1] < 2 || box[2] > width - 2 || box[3] > height - 2) return false;
-      if (taken.some((other) => meets(box, other)) || leaders.some(([from, to]) => crosses(from, to, box))) return false;
+      if (taken.some((other) => meets(box, other)) || leaders.some(([from, to]) => crosses(from, to, [box[0] - SPACE, box[1] - SPACE, box[2] + SPACE, box[3] + SPACE]))) return false;
       if (others.some((other) => isOn(box, other, CLEAR))) return false;
-      if (!away) return true;
+      if (!away) return !others.some((other) => isAbove(box, other));
       const [from, to] = leaderOf({ side, width: wide, away }, radius).map(([right, down]) => [x + right, y + down]) as [Side, Side];
       if (taken.some((other) => crosses(from, to, other)) || leaders.some((other) => areCrossing([from, to], other)) || others.some((other) => isNear(from, to, other))) return false;
       return leaders.push([from, to]) > 0;
     };
     const found = [...SIDES.map((side) => [side, 0] as const), ...LEADERS.flatMap((away) => LEADER_SIDES.map((side) => [side, away] as const))].find(([side, away]) => fits(side, away));
-    if (!found) continue;
+    if (!found) {
+      isMissing ||= !textsOf(bubble, look.sign(bubble), radius).texts.includes(share(bubble.node.share));
+      continue;
+    }
     const [side, away] = found;
     const [left, top, right, bottom] = boxOf({ side, width: wide, away }, radius);
-    taken.push([x + left - SPACE, y + top - SPACE, x + right + SPACE, y + bottom + SPACE]);
+    taken.push([x + left - BETWEEN, y + top - SPACE, x + right + BETWEEN, y + bottom + SPACE]);
     named.add(address);
     labels.push({ bubble, text, side, width: wide, away });
   }
@@ -128,6 +139,9 @@ function isNear([x, y]: Side, [endX, endY]: Side, disc: Disc): boolean {
   const part = Math.min(1, Math.max(0, ((disc.x - x) * wide + (disc.y - y) * high) / (wide * wide + high * high || 1)));
   return Math.hypot(x + part * wide - disc.x, y + part * high - disc.y) < disc.radius + LEADER_CLEAR;
 }
+
+/** Returns whether a box is just above or below a circle, and its middle over it, as if it named it. */
+const isAbove = (box: Box, disc: Disc) => Math.abs((box[0] + box[2]) / 2 - disc.x) < disc.radius && isOn(box, disc, 3 * CLEAR);
 
 /** Returns whether a box comes nearer to a circle than `room`. */
 function isOn([left, top, right, bottom]: Box, { x, y, radius }: Disc, room: number): boolean {

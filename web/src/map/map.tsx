@@ -196,17 +196,14 @@ function followLook(stage: Stage): () => void {
     const { lone, ink, quiet } = colours.value;
     const { cluster } = view.value;
     const node = made?.map.byId.get(view.value.node)?.id ?? view.value.node; // the owner of a wallet
-    const changeAt = ({ node }: Bubble) => {
-      const { kind, strength } = changed?.get(node.address) ?? { kind: "same", strength: 0 };
-      return strength && node.kind === "top_holder" ? ([kind, mixed(lone, CHANGES[kind as keyof typeof CHANGES] || lone, strength)] as const) : (["same", lone] as const);
-    };
+    const changeAt = ({ node }: Bubble) => (node.kind === "top_holder" && changed?.get(node.address)) || "same";
     look.value = {
       fill: (bubble) => {
-        if (changed) return changeAt(bubble)[1];
+        if (changed) return CHANGES[changeAt(bubble)] || lone;
         return clusters.get(bubble.node.cluster_id ?? 0) ?? lone;
       },
       sign: (bubble) => {
-        if (changed) return (CHANGE_SIGNS as Record<string, string>)[changeAt(bubble)[0]] ?? "";
+        if (changed) return (CHANGE_SIGNS as Record<string, string>)[changeAt(bubble)] ?? "";
         return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
       },
       tinted: !changed,

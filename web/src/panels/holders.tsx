@@ -2,7 +2,7 @@
 import { computed } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Node } from "../data";
-import { brief, counted, cut, date, exact, kindOf, listOfKinds, rough, share } from "../format";
+import { brief, counted, cut, date, exact, kindOf, notDrawn, rough, share } from "../format";
 import { isLeftOut } from "../map/scene";
 import { instant, select, shown } from "../state";
 import { added, show, view, type Sort } from "../view";
@@ -98,11 +98,11 @@ function goOn(list: HTMLElement): void {
 /** Exchanges and contracts, which the map does not draw. */
 export function Excluded() {
   const list = useRef<HTMLUListElement>(null);
-  if (!excluded.value.length) return null;
-  const together = excluded.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
+  const text = notDrawn(shown.value?.nodes ?? [], excluded.value);
+  if (!text) return null;
   return (
     <section class="excluded" aria-label="Not drawn">
-      <h2>Not drawn: <span class="quiet">{listOfKinds(excluded.value)}, {share(together)} of the supply</span></h2>
+      <h2>Not drawn: <span class="quiet">{text}</span></h2>
       <ul ref={list}>
         {excluded.value.map((node) => (
           <li key={node.id}>

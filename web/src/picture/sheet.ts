@@ -2,7 +2,8 @@
 import { CHANGE_SIGNS, CHANGES, colours, isDark, mixed, textOn } from "../colours";
 import { FIGURES, HEADLINE, LEGEND } from "../columns";
 import type { History, Instant } from "../data";
-import { brief, count, counted, cut, date, figure as figureText, isExcluded, listOfKinds, name, partOf, share } from "../format";
+import { partsOf } from "../finding";
+import { brief, chainName, count, counted, cut, date, figure as figureText, isExcluded, name, notDrawn, partOf, share } from "../format";
 import { ARROWS_UP_TO, arrowsOf, type Look } from "../map/brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
 import { bounds, findCovered, samples, TINT_WIDTH, type Bubble, type Scene } from "../map/scene";
@@ -13,7 +14,7 @@ export const HEIGHT = 840;
 const MARGIN = 28;
 const SIDE = 300;
 /** Left, top, width and height of the map. */
-const TOP = 150;
+const TOP = 154;
 export const PANEL = [MARGIN, TOP, WIDTH - 2 * MARGIN - SIDE - 28, HEIGHT - TOP - MARGIN] as const;
 const COLUMN = WIDTH - MARGIN - SIDE;
 const MOST_LISTED = 8;
@@ -51,15 +52,26 @@ function drawTitle(pen: Pen, { history: of, instant, scene, finding, before }: S
   const soft = { size: 15, colour: quiet };
   const late = instant.days_after_data && of.dataEnd ? `, from data until ${date(of.dataEnd)}` : "";
   const compared = before && `, compared with ${date(before)}`;
-  pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${compared}${late}`, 640, 15), soft);
+  pen.text([MARGIN, 80], fitted(`${chainName(of.chain)} · ${date(instant.at)} UTC${compared}${late}`, 640, 15), soft);
   const drawn = scene.bubbles.filter(({ node }) => node.kind === "top_holder");
   const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
   const by = drawn.some(({ node }) => node.owner) ? "; wallets of one owner are one bubble" : "";
-  pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply${by}`, soft);
+  const listed = scene.map.nodes.filter(({ kind }) => kind === "top_holder").length;
+  const all = by || drawn.length >= listed ? counted(drawn.length, "holder") : `${drawn.length} of the ${listed} largest holders`;
+  pen.text([MARGIN, 102], drawn.length ? `${all} drawn, with ${share(held)} of the supply${by}` : `None of ${counted(listed, "holder")} drawn`, soft);
   drawMark(pen, [MARGIN, 117]);
   const room = WIDTH - 2 * MARGIN - 30;
   const size = Math.max(13, Math.min(17, (17 * room) / widthOf(finding, 17, true)));
-  pen.text([MARGIN + 30, 132], fitted(finding || "Holderlake", room, size, true), { size, colour: ink, bold: true });
+  let bold = partsOf(finding)[0].split(" ").length;
+  const lines = broken(finding || "Holderlake", room + 1, size, true).slice(0, 2);
+  lines.forEach((line, at) => {
+    const words = line.split(" ");
+    const [first, rest] = [words.slice(0, bold).join(" "), words.slice(bold).join(" ")];
+    bold = Math.max(0, bold - words.length);
+    const base = lines.length > 1 ? 127 + 18 * at : 132;
+    pen.text([MARGIN + 30, base], first, { size, colour: ink, bold: true });
+    pen.text([MARGIN + 30 + (first ? widthOf(`${first} `, size, true) : 0), base], rest, { size, colour: quiet });
+  });
   pen.text([MARGIN, HEIGHT - 9], fitted(cut(of.address, 200), PANEL[2], 12), { size: 12, colour: quiet });
   const step = 140;
   HEADLINE.forEach((figure, place) => {
@@ -83,9 +95,10 @@ function heading(pen: Pen, at: number, text: string, more = ""): number {
 
 function row(pen: Pen, at: number, colour: string, text: string, value: string, bold = false): number {
   const { ink, quiet } = colours.value;
-  pen.circle([COLUMN + 7, at - 5], 6.5, { fill: colour });
+  if (colour) pen.circle([COLUMN + 7, at - 5], 6.5, { fill: colour });
+  const left = colour ? 22 : 0;
   const room = SIDE - 30 - widthOf(value, 14);
-  pen.text([COLUMN + 22, at], fitted(text, room, 15, bold), { size: 15, colour: ink, bold });
+  pen.text([COLUMN + left, at], fitted(text, room, 15, bold), { size: 15, colour: ink, bold });
   pen.text([WIDTH - MARGIN, at], value, { size: 14, colour: quiet, align: "end" });
   return at + 24;
 }
@@ -96,7 +109,7 @@ function drawClusters(pen: Pen, { scene, look, colourOf }: Subject, top: number)
   let at = heading(pen, top, "Clusters", clusters.length ? `${count(clusters.length)}, ${share(together)} of the supply` : "");
   if (!clusters.length) pen.text([COLUMN, at], "None: nothing links the drawn holders.", { size: 14, colour: colours.value.quiet });
   for (const one of clusters.slice(0, MOST_LISTED)) {
-    at = row(pen, at, look.tinted ? colourOf(one.cluster_id) : colours.value.lone, `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
+    at = row(pen, at, look.tinted ? colourOf(one.cluster_id) : "", `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
   }
   if (clusters.length > MOST_LISTED) {
     pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller`, { size: 14, colour: colours.value.quiet });
@@ -105,7 +118,7 @@ function drawClusters(pen: Pen, { scene, look, colourOf }: Subject, top: number)
   return at + (clusters.length ? 16 : 40);
 }
 
-const LEGEND_HEIGHT = 236;
+const LEGEND_HEIGHT = 278;
 
 function drawLargest(pen: Pen, { scene, look }: Subject, top: number): number {
   const legend = HEIGHT - MARGIN - LEGEND_HEIGHT;
@@ -125,7 +138,7 @@ function drawLegend(pen: Pen, { scene, look }: Subject, scale: number | null, to
     pen.text([COLUMN + 26, at], text, { size: 14, colour: quiet });
     at += 24;
   };
-  pen.text([COLUMN, at], "Area: share of the supply", { size: 14, colour: quiet });
+  pen.text([COLUMN, at], LEGEND.size, { size: 14, colour: quiet });
   at += 30;
   let across = COLUMN;
   for (const sample of scale === null ? [] : samples(scale)) {
@@ -152,18 +165,18 @@ function drawLegend(pen: Pen, { scene, look }: Subject, scale: number | null, to
     pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
     pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
   });
-  const absent = listOfKinds(scene.map.nodes.filter((node) => isExcluded(node) && !scene.byId.has(node.id)));
+  const absent = notDrawn(scene.map.nodes, scene.map.nodes.filter((node) => isExcluded(node) && !scene.byId.has(node.id)));
   const weak = [scene.more.length && counted(scene.more.length, "weaker line"), scene.hidden && counted(scene.hidden, "smaller member")].filter(Boolean).join(", ");
-  const texts = [absent, weak].filter(Boolean).flatMap((text) => broken(`Not drawn: ${text}`));
+  const texts = [absent, weak].filter(Boolean).flatMap((text) => broken(`Not drawn: ${text}`, SIDE, 14));
   texts.forEach((text, line) => pen.text([COLUMN, at + 21 * line], text, { size: 14, colour: quiet }));
 }
 
-/** Breaks a list at its commas into lines of the side column. */
-function broken(text: string): string[] {
+/** Breaks a text into lines of a width. */
+function broken(text: string, room: number, size: number, bold = false): string[] {
   const lines: string[] = [];
-  for (const part of text.split(/(?<=,) /)) {
+  for (const part of text.split(" ")) {
     const longer = lines.length ? `${lines.at(-1)} ${part}` : part;
-    if (lines.length && widthOf(longer, 14) <= SIDE) lines[lines.length - 1] = longer;
+    if (lines.length && widthOf(longer, size, bold) <= room) lines[lines.length - 1] = longer;
     else lines.push(part);
   }
   return lines;

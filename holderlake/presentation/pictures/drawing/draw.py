@@ -38,7 +38,9 @@ def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, t
     """
     scene, colours = scene_of(tables), COLOURS[theme]
     finding = finding_of(tables, token.as_of) or "Holderlake"
-    page = page_of(width, len(finding_lines(finding, page_of(width))[0]))
+    page = page_of(width)
+    lines, size = finding_lines(finding, page)
+    page = page_of(width, 1.3 * len(lines) * size / page.unit)
     layout = place(scene, page.frame, page.unit)
     with drawing():
         sheet = Sheet(Canvas(page.width, page.height, colours.page), page, colours, scene, layout)

@@ -23,8 +23,6 @@ _NAME_FACTOR: Final = 2
 """Factor of the weight of transfers with a named wallet, because a reader recognises it."""
 _WEAK: Final = 0.01
 """A member that moved a smaller part of its amount is weakly joined."""
-_LEAST: Final = 0.0001
-"""A smaller part is not worth its figure."""
 
 Row = Mapping[str, Any]
 
@@ -40,9 +38,13 @@ def finding_of(tables: Mapping[str, pa.Table], as_of: datetime) -> str:
     burnt = sum(row["share"] or 0.0 for row in holders if row["address"] in BURN_ADDRESSES)
     burn_note = f" {share_text(burnt)} is burnt." if burnt >= _NOTABLE_BURN else ""
     clusters = sorted(tables["clusters"].to_pylist(), key=lambda row: row["cluster_id"])
-    if clusters:
-        return _of_cluster(clusters[0], tables, nodes, as_of) + burn_note
     drawn_holders = [row for row in holders if row["is_shown_on_map"] is not False]
+    if clusters:
+        members = set(tables["cluster_members"]["address"].to_pylist())
+        lone = next((row for row in drawn_holders if row["address"] not in members), None)
+        share = (lone and lone["share"]) or 0.0
+        first = f"{_name(lone)} alone holds {share_text(share)}; " if lone and share > clusters[0]["share"] else ""
+        return first + _of_cluster(clusters[0], tables, nodes, as_of) + burn_note
     if not drawn_holders:
         return burn_note.strip()
     unlinked, largest = counted(len(drawn_holders), "drawn holder"), drawn_holders[0]
@@ -106,8 +108,17 @@ def _of_cluster(cluster: Row, tables: Mapping[str, pa.Table], nodes: Mapping[str
             is_to_linking = nodes[row["to"]]["kind"] == "magic" and nodes[row["from"]]["kind"] != "magic"
             groups.setdefault(row["to"] if is_to_linking else row["from"], []).append(row)
     together = f"{counted(cluster['holder_count'], 'wallet')} together hold {share_text(cluster['share'])}"
+    held = [nodes[key] for key in members & nodes.keys() if nodes[key]["kind"] == "top_holder"]
+    most = max(held, key=lambda row: (row["share"] or 0.0, row["address"]), default=None)
+    part = (most and most["share"]) or 0.0
+    without = share_text(cluster["share"] - part)
+    dominant = (
+        f" ({without} without {_name(most)})"
+        if most and cluster["holder_count"] > 2 and part > cluster["share"] / 2
+        else ""
+    )
     if not groups:
-        return f"{together}."
+        return f"{together}{dominant}."
 
     def weight(item: tuple[str, list[dict[str, Any]]]) -> tuple[float, int, bool]:
         hub, rows = item
@@ -119,11 +130,9 @@ def _of_cluster(cluster: Row, tables: Mapping[str, pa.Table], nodes: Mapping[str
     hub, rows = min(groups.items(), key=weight)
     strongest = min(rows, key=lambda row: (not row["own"], -row["amount"], -(row["total_transfers"] or 0)))
     did = [row for row in rows if _token(row) == _token(strongest)]
-    doubtful, weak = _weakness(members, nodes, [row for group in groups.values() for row in group], nodes[hub])
-    if doubtful:
-        without = share_text(cluster["share"] - (doubtful["share"] or 0.0))
-        together += f", if {_name(doubtful)} is one of them (without it {without})"
-    return f"{together}, {_joining(cluster, nodes, hub, rows, did, as_of)}.{weak}"
+    doubtful, weak = _weakness(most, [row for group in groups.values() for row in group], nodes[hub])
+    condition = f", if {_name(most)} is one of them (without it {without})" if most and doubtful else dominant
+    return f"{together}{condition}, {_joining(cluster, nodes, hub, rows, did, as_of)}.{weak}"
 
 
 def _token(row: Row) -> tuple[str, str]:
@@ -148,7 +157,7 @@ def _joining(
     when = ""
     if ends and starts and max(ends) <= at:
         begin, end = day(min(starts)), day(max(ends))
-        when = f" on {end}" if begin == end else f" from {begin} to {end}"
+        when = f" on {end}" if begin == end else f" from {_begin(begin, end)} to {end}"
     holders = cluster["holder_count"]
 
     def part_text(count: int) -> str:
@@ -162,7 +171,9 @@ def _joining(
         return f"if transfers of {user} in the same minutes{when} link {part_text(joined_count) or 'them'}"
     receiver_count = _count_holders(nodes, (row["to"] for row in did if row["from"] == hub != row["to"]))
     sender_count = _count_holders(nodes, (row["from"] for row in did if row["to"] == hub != row["from"]))
-    funder = (name or "one wallet") if node["kind"] == "magic" else f"another ({name})" if name else "another"
+    funder = (
+        (name or "one wallet") if node["kind"] == "magic" else f"another member ({name})" if name else "another member"
+    )
     if receiver_count > 1:
         return f"{part_text(receiver_count)} funded by {funder}{when}".strip()
     if sender_count > 1:
@@ -170,21 +181,27 @@ def _joining(
     return f"{part_text(joined_count)} linked by transfers{when}".strip()
 
 
-def _weakness(
-    members: set[str], nodes: Mapping[str, Row], links: list[dict[str, Any]], hub: Row
-) -> tuple[Row | None, str]:
-    """Return the largest member if only weak links join it, and a sentence about weak evidence."""
-    holders = [nodes[key] for key in members & nodes.keys() if nodes[key]["kind"] == "top_holder"]
-    most = max(holders, key=lambda row: (row["share"] or 0.0, row["address"]), default=None)
+def _begin(begin: str, end: str) -> str:
+    """Return the first day of a range without the month and year that are also those of its last day."""
+    words, others = begin.split(), end.split()
+    while words[-1] == others.pop():
+        words.pop()
+    return " ".join(words)
+
+
+def _weakness(most: Row | None, links: list[dict[str, Any]], hub: Row) -> tuple[bool, str]:
+    """Return whether only weak links join the largest member ``most``, and a sentence about weak evidence."""
     joins = [row for row in links if most and most["address"] in (row["from"], row["to"])]
     if most and joins and all(row["own"] for row in joins):
         held = _amount(most, "amount")
         part = sum(row["amount"] for row in joins) / held if held else 1.0
         if part < _WEAK:
-            link = counted(len(joins), "link") if len(joins) > 1 else "link"
-            moved = f"only {share_text(part)}" if part >= _LEAST else "almost nothing"
-            return most, f" Weak: the {link} of the largest member, {_name(most)}, moved {moved} of what it holds."
+            little = share_text(part).replace("<", "less than ")
+            return (
+                True,
+                f" Weak: the transfers that link {_name(most)} are {little} of its balance.",
+            )
     if hub["kind"] == "time":
         kind = kind_of(hub)
-        return None, f" Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
-    return None, ""
+        return False, f" Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
+    return False, ""

@@ -17,12 +17,14 @@ from holderlake.presentation.pictures.layout.bubbles import Layout
 from holderlake.presentation.pictures.layout.page import Area
 
 LEGEND: Final = {
-    "alone": "Holder outside clusters",
-    "magic": "Wallet that links holders",
+    "size": "Area: share of supply",
+    "cluster": "Cluster",
+    "alone": "Outside clusters",
+    "magic": "Linking wallet",
     "time": "Shared exchange or pool",
     "line": "Transfers, as the arrow points",
 }
-"""The texts of the marks, which the explorer has too."""
+"""The texts of the marks, which the explorer and its saved files have too."""
 _MOST_HOLDERS: Final = 10
 
 
@@ -105,7 +107,7 @@ def _clusters(sheet: Sheet) -> list[_Part]:
     """Return a list line for each cluster that has its own colour, and the number of all other clusters."""
     area, clusters, colours = sheet.page.lists, sheet.scene.clusters, sheet.colours
     if not clusters:
-        none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
+        none = broken("None: nothing links the drawn holders.", area.width, 0.9 * sheet.unit)
         return [_heading(sheet, area, "Clusters"), *(_plain(sheet, line) for line in none)]
     total = f"{len(clusters)}, {share_text(sum(cluster.share for cluster in clusters))} of the supply"
     rows = [
@@ -152,7 +154,7 @@ def _legend(sheet: Sheet) -> list[_Part]:
     bubbles = [node for node in scene.nodes if node.share is not None]
     parts = [_heading(sheet, sheet.page.legend, "How to read it", "Holderlake")]
     if bubbles:
-        parts += [_note(sheet, "Area: share of the supply"), _sizes(sheet)]
+        parts += [_note(sheet, LEGEND["size"]), _sizes(sheet)]
     if any(node.cluster is None for node in bubbles):
         mark = 0.45 * sheet.unit
         parts.append(_note(sheet, LEGEND["alone"], lambda at: sheet.bubble(at, mark, alone)))
@@ -163,8 +165,8 @@ def _legend(sheet: Sheet) -> list[_Part]:
         parts.append(_note(sheet, LEGEND["time"], sheet.diamond))
     if scene.lines:
         parts.append(_note(sheet, LEGEND["line"], sheet.arrow))
-    if scene.left_out:
-        parts.append(_note(sheet, f"Not drawn: {', '.join(scene.left_out)}"))
+    if scene.not_drawn:
+        parts.append(_note(sheet, f"Not drawn: {scene.not_drawn}"))
     if any(sheet.layout.is_enlarged(node.share or 0.0) for node in bubbles):
         least = share_text((sheet.layout.smallest / sheet.layout.scale) ** 2)
         parts.append(_note(sheet, f"Bubbles of less than {least} are enlarged, to be seen."))

@@ -64,31 +64,34 @@ class Page:
         return self.lists == self.legend
 
 
-def page_of(width: int, lines: int = 1) -> Page:
-    """Return the page for a width in pixels and a sentence of ``lines`` lines. Text grows more slowly than the page."""
+def page_of(width: int, lines: float = 1.625) -> Page:
+    """Return the page for a width in pixels and a sentence of a height of ``lines`` units.
+
+    Text grows more slowly than the page.
+    """
     unit = 7.7 + 0.0055 * width
     return _wide(width, unit, lines) if width >= _WIDE else _narrow(width, unit, lines)
 
 
-def _wide(width: int, unit: float, lines: int) -> Page:
+def _wide(width: int, unit: float, lines: float) -> Page:
     margin, height = 1.7 * unit, round(0.62 * width)
     head, side, between = 5.6 * unit, 17.5 * unit, 1.5 * unit
     inner = width - 2 * margin
     figures = Area(width - margin - 36 * unit, margin, 36 * unit, head)
     title = Area(margin, margin, inner - figures.width - 2 * unit, head)
-    finding = Area(margin, margin + head + 0.3 * unit, inner, (0.4 + 1.5 * lines) * unit)
+    finding = Area(margin, margin + head + 0.3 * unit, inner, (0.3 + lines) * unit)
     top = finding.bottom + 0.6 * unit
     panel = Area(margin, top, inner - side - between, height - top - margin)
     column = Area(panel.right + between, top, side, panel.height)
     return Page(unit, width, height, title, figures, finding, panel, column, column)
 
 
-def _narrow(width: int, unit: float, lines: int) -> Page:
+def _narrow(width: int, unit: float, lines: float) -> Page:
     margin, between = 1.6 * unit, 2.2 * unit
     inner = width - 2 * margin
     title = Area(margin, margin, inner, 5.4 * unit)
     figures = Area(margin, title.bottom + 0.7 * unit, inner, 4.0 * unit)
-    finding = Area(margin, figures.bottom + 0.6 * unit, inner, (0.4 + 1.5 * lines) * unit)
+    finding = Area(margin, figures.bottom + 0.6 * unit, inner, (0.3 + lines) * unit)
     panel = Area(margin, finding.bottom + 0.6 * unit, inner, 0.76 * inner)
     half = (inner - between) / 2
     rows = 17 if width >= _ROOMY else 20
