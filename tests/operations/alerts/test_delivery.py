@@ -92,7 +92,7 @@ def test_an_alert_is_sent_once_by_log_and_webhook(
     assert subjects(receiver) == ["0x2"]
     (record,) = [one for one in caplog.records if one.name == "holderlake.operations.alerts"]
     assert "newcomers: " in record.getMessage()
-    assert '"rank_before": null' in record.getMessage()
+    assert '"rank_before":null' in record.getMessage()
 
 
 @pytest.mark.long
