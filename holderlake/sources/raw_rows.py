@@ -118,7 +118,8 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 def read_text(path: Path) -> str:
     """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read, or is too long for the
     memory."""
-    _magic(path)
+    if _magic(path) == _PARQUET_MAGIC:
+        raise bad_source(path, "this is a Parquet file, and text is read here; save it as CSV or JSON")
     with _readable(path, "text file"), _open_bytes(path) as stream:
         text = stream.read(_MOST_TEXT + 1)
         if len(text) > _MOST_TEXT:

@@ -275,6 +275,7 @@ def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
         ('{"address": "0x1"}\n{"name"', "line 2: not a complete JSON object"),
         ('[1, 2]\n"x"', "not a JSON object"),
         ("", "empty"),
+        ("PAR1…", "this is a Parquet file, and text is read here; save it as CSV or JSON"),
         ('{"0x1": "a", "0x1": "b"}', "the key '0x1' is repeated"),
         (
             '{"address": "0x1", "name": "a"}\n{"address": "0x2", "address": "0x3"}',
