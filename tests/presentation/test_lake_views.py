@@ -28,7 +28,7 @@ from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.presentation import lake_views
-from holderlake.presentation.dataframes import DataFrames
+from holderlake.presentation.dataframes import DataFrames, QueryNote
 from holderlake.sources.rpc.undone import record_undone
 from holderlake.sources.rpc.verified import record
 from holderlake.sources.rpc.verify import Verified
@@ -300,7 +300,7 @@ def test_a_damaged_file_of_the_right_size_is_left_out(two_days: Lake) -> None:
     path = first_file(two_days, "holders")
     path.write_bytes(bytes(path.stat().st_size))
     assert listed(two_days, every_byte=True) == [("0x1",)]
-    with pytest.warns(holderlake.QueryNote, match="its partition is left out"):
+    with pytest.warns(QueryNote, match="its partition is left out"):
         opened = holderlake.open_lake(two_days.root)
     assert opened.arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
 
