@@ -50,10 +50,14 @@ class NodeSettings(Section):
     )
     first_block: int = Field(default=0, ge=0, description="First block to read")
     confirmations: int = Field(default=12, ge=0, description="Blocks that must follow a block before it is read")
+    blocks: int = Field(default=2_000, ge=1, description="Blocks of the first request; later requests adapt")
     batch: int = Field(default=50, ge=1, description="Maximum calls in one request")
     concurrency: int = Field(default=4, ge=1, description="Maximum requests at the same time")
     timeout_seconds: float = Field(default=30.0, gt=0, description="Longest wait for one answer")
     attempts: int = Field(default=4, ge=1, description="Attempts at each endpoint, the first one included")
+    commit_rows: int = Field(
+        default=200_000, ge=1, description="Rows stored in one commit; a killed import loses at most these"
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> NodeSettings:

@@ -133,7 +133,9 @@ def _check_portal(chain: str, selection: Selection) -> None:
 def _read_options(node_settings: NodeSettings, confirmations: int | None) -> ReadOptions:
     return ReadOptions(
         confirmations=node_settings.confirmations if confirmations is None else confirmations,
+        blocks=node_settings.blocks,
         concurrency=node_settings.concurrency,
+        commit_rows=node_settings.commit_rows,
     )
 
 
