@@ -203,6 +203,7 @@ def test_every_query_of_the_docs_runs(first: dict[str, Any], home: Path) -> None
             assert rows or page.parent.name != "tables" or page.stem in unused, page
 
 
+@pytest.mark.filterwarnings("ignore::holderlake.presentation.dataframes.QueryNote")
 def test_python_examples_of_the_connect_page_work(
     first: dict[str, Any],
     sample_service: Any,
@@ -251,15 +252,20 @@ import re, sys
 from pathlib import Path
 import holderlake
 from holderlake.core.warehouse import schema
+from holderlake.core.warehouse.warehouse import WarehouseError
 home, docs = map(Path, sys.argv[1:])
 pages = [page.read_text() for page in (docs / "questions.md", *sorted(docs.glob("tables/*.md")))]
 queries = [sql for page in pages for sql in re.findall(r"```sql\\n(.*?)```", page, re.DOTALL)]
 queries += [query.example for query in schema.queries()]
 frames = holderlake.OPENED
 for sql in [*queries, "SELECT max(timestamp) FILTER (timestamp <= TIMESTAMPTZ '2026-05-02 12:00:00Z') FROM maps"]:
-    rows = frames.arrow(re.sub(r"LIMIT \\d+", "", sql)).to_pylist()  # a limit may cut equals
+    try:
+        rows = frames.arrow(re.sub(r"LIMIT \\d+", "", sql)).to_pylist()  # a limit may cut equals
+    except WarehouseError as error:  # a lake alone has no stored token for the example
+        assert "the token is NULL" in str(error) and OPENS_LAKE
+        rows = []
     print(sorted(re.sub(r"\\d+\\.\\d+", lambda number: f"{float(number[0]):.9f}", str(row)) for row in rows))
-""".replace("OPENED", opened)
+""".replace("OPENED", opened).replace("OPENS_LAKE", str("lake" in opened))
     zones = ("UTC", "America/New_York", "Asia/Kolkata")
     done = [run(script, str(home), str(ROOT / "docs"), env=_environment(home) | {"TZ": zone}) for zone in zones]
     answers = {one.stdout for one in done}
@@ -336,6 +342,7 @@ with engine.connect() as connection:
     assert done.stdout.split() == [str(rows), "True"], done.stderr
 
 
+@pytest.mark.filterwarnings("ignore::holderlake.presentation.dataframes.QueryNote")
 def test_each_cell_of_the_notebook_answers_its_question(
     first: dict[str, Any], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
