@@ -105,13 +105,14 @@ def print_summary(
                 part = f" ({'at most ' * (rows is passing)}{_percent(share)} of the supply)" if supply > 0 else ""
                 counts.append(f"{counted(len(amounts), 'address')} below zero{when}{part}")
                 most = max(most, share)
+        is_usable = supply > 0 and most < _USABLE
         if supply <= 0:
             meaning = "its mints are missing, so it has no supply and no maps; import its whole history, or its "
             meaning += "balances with 'holderlake import balances'"
         else:
             meaning = "transfers are missing, or balances change without transfers, or the source rounds amounts; "
-            meaning += "maps are usable" if most < _USABLE else "its maps are wrong until they are imported"
-        if supply <= 0 or most >= _USABLE:
+            meaning += "maps are usable" if is_usable else "its maps are wrong until they are imported"
+        if not is_usable:
             unusable += [row for row in passing if (row["chain"], row["token_address"]) == key]
         console.err.print(
             f"{key[1]} on {key[0]}: {', '.join(counts)}: {meaning}. 'holderlake store negative-balances' lists them",

@@ -1,4 +1,4 @@
-"""A provider whose answers are random kinds, good and faulty, with books of what it charged.
+"""A provider that gives random answers, good and faulty, and keeps books of its charges.
 
 The server itself is ``tests.helpers.misbehaving``'s.
 """

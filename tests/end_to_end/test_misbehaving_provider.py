@@ -1,4 +1,4 @@
-"""Runs against a provider that misbehaves: what is good lands, what is bad is named, nothing is paid twice."""
+"""Runs against a provider that misbehaves: good answers land, bad ones are named, nothing is paid twice."""
 
 from __future__ import annotations
 

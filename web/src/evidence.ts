@@ -11,7 +11,7 @@ export type Evidence = {
   ids: Set<string>;
   strongest: Link | null;
   sentence: string;
-  /** What joins most, the number of holders that it joins, and what it did with the strongest link's token. */
+  /** The address that joins most holders, their number, and its transfers of the strongest link's token. */
   hub: Node | null;
   joined: number;
   reason: Reason;

@@ -1,6 +1,6 @@
-"""What depends on behaviour of Dagster that its documentation does not promise, seen in Dagster 1.13.
+"""Workarounds that use undocumented behaviour of Dagster 1.13.
 
-Look here first when a new version of Dagster logs other partitions, and remove what it no longer needs.
+If a new version of Dagster logs other partitions, look here first. Remove each workaround that it does not need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decoding of answers in a separate thread, several at once, and the threads of all work beside the event loop.
+"""Decoding of answers in a separate thread, several at once, and the other threads of an ingest.
 
 Decoding 32 answers together costs less than decoding each alone. An answer waits up to 0.2 seconds for further answers,
 but only if some are expected.

@@ -238,7 +238,7 @@ def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> ChainInst
 
 @runtime_checkable
 class Filling(Protocol):
-    """What fills partitions without calls."""
+    """An engine that fills partitions without calls."""
 
     async def fill(
         self,

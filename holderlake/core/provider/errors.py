@@ -69,7 +69,7 @@ CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     "no_rows": ("were empty lists", "The provider may have lost its data. Ask its operator."),
     "limited": ("said, with a status of success, that the rate limit is reached", "Lower provider.rate_per_minute."),
 }
-"""What the broken answers of each kind did, and their usual cause with the remedy."""
+"""The effect of each kind of broken answers, and their usual cause with the remedy."""
 
 
 class ProviderError(Exception):

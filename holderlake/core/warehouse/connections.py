@@ -126,7 +126,9 @@ def linked_fault(path: Path, folder: str | None) -> str | None:
         return None
     file, fault = next(iter(faults.items()))
     others = f", as are {len(faults) - 1:,} other files" if len(faults) > 1 else ""
-    return f"{file} is damaged ({fault}){others}; {RELOAD}, and 'holderlake doctor' names what it can't mend"
+    return (
+        f"{file} is damaged ({fault}){others}; {RELOAD}, and 'holderlake doctor' names the files that it cannot repair"
+    )
 
 
 def _transfers_folders(path: Path) -> list[Path]:

@@ -196,10 +196,10 @@ SELECT days.chain, days.token_address, days.day, coalesce(counts.holders, 0) AS 
 FROM days
 ASOF LEFT JOIN holder_counts(of_token, zone := zone) AS counts ON counts.chain = days.chain AND counts.day <= days.day;
 
--- Who holds each item (token_id) of an NFT of your store at the end of the second t: one row for each holder of each
+-- The owners of all items (token_id) of an NFT of your store at the end of the second t: one row for each holder of each
 -- item, from your own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item
 -- any number. since is the last transfer of the item with the holder, so t less since is its age. Items that were not
--- minted yet, or are burnt, have no row. After the last transfer (see stored_tokens) the owners stay as they are. A token without items,
+-- minted yet, or are burnt, have no row. After the last transfer (see stored_tokens) the owners do not change. A token without items,
 -- or not of your store, is an error.
 -- Example: SELECT address, count(*) AS items, min(since) AS since FROM item_owners_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), '2026-06-30') GROUP BY address ORDER BY items DESC, address LIMIT 3;
 CREATE OR REPLACE MACRO item_owners_at(of_token, t) AS TABLE

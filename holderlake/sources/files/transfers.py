@@ -169,7 +169,7 @@ def _recognised(raw: RawTable, options: FileOptions) -> RawTable:
         raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
     raw = mapped(_without_failed(raw, column_map), column_map)
     if DECIMALS in raw.columns and not {DECIMALS, "token_decimals"} & {*column_map.columns, *column_map.constants}:
-        names = ["token_decimals" if name == DECIMALS else name for name in raw.columns]  # beside raw amounts
+        names = ["token_decimals" if name == DECIMALS else name for name in raw.columns]  # amounts are raw then
         raw = raw.over(raw.table.rename_columns(names))
     if set(raw.columns) >= LOG_COLUMNS:
         return decoded_logs(raw)

@@ -42,8 +42,7 @@ RUNS = 4
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the provider does with the first ``times`` requests for holders, or with those of the first run, and how the
-    day ends.
+    """A fault in the first ``times`` requests for holders, or in those of the first run, and the end of the day.
 
     ``play`` returns the step instead of the service's answer, which it gets if the request is ``charged``. ``ends`` is
     "right", "red", or the number of runs after which the day is complete.

@@ -96,7 +96,7 @@ def draw_finding(sheet: Sheet, text: str) -> None:
 
 
 _FURTHER: Final = re.compile(r"(?<=\.) (?=Weak:|[\d.]+% is burnt)")
-"""Where the sentence ends and its notes begin, as in ``web/src/finding.ts``."""
+"""The space between the sentence and its notes, as in ``web/src/finding.ts``."""
 _MARK: Final = ((6.9, 8.1, 5.0, "#0072b2"), (15.0, 5.0, 2.8, "#e69f00"), (13.1, 15.0, 3.75, "#009e73"))
 """Centres, radii and colours of the project's mark, as in ``web/icon.svg``."""
 
