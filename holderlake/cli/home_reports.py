@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -149,27 +148,19 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
 
 
 def upgrade_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
-    """Print the steps with their files, bytes and seconds, and the disk space that they need."""
-    from holderlake.operations.maintenance.upgrade import most_disk
-
-    free = shutil.disk_usage(home).free
+    """Print the steps, before or after they were taken (``done``)."""
     if as_json:
-        plain = [
-            {name: value for name, value in asdict(step).items() if name != "run"} | {"seconds": step.seconds}
-            for step in steps
-        ]
-        console.as_json({"steps": plain, "disk": most_disk(steps), "free": free, "done": done})
+        console.as_json({"steps": [{"part": step.part, "what": step.what} for step in steps], "done": done})
         return
     if not steps:
         console.out.print(f"{home} has the formats of this version; there is nothing to upgrade.", soft_wrap=True)
         return
-    lines = [(step.part, step.what, step.files, f"{step.bytes / 1e6:,.1f}", step.seconds) for step in steps]
-    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step", "files", "MB", "about s"), lines)
+    lines = ((step.part, step.what) for step in steps)
+    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step"), lines)
     if not done:
         console.out.print(
-            f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
-            f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
-            "make a copy: 'holderlake home backup FOLDER'.",
+            "Stop the service, schedules and runs of this home first, and make a copy: "
+            "'holderlake home backup FOLDER'.",
             soft_wrap=True,
         )
 
