@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from holderlake.operations.maintenance.upgrade import Step
 
 
-def rebuild_report(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
-    """Print the report of a rebuild, or of one that would be made (``dry_run``)."""
+def rebuild_report(report: RebuildReport, as_json: bool) -> None:
+    """Print the report of a rebuild."""
     if as_json:
-        console.as_json(report.as_json() | {"dry_run": dry_run})
+        console.as_json(report.as_json())
         return
     if report.rows:
         console.rows("Rebuilt from the archive", ("table", "rows"), report.rows.items())
@@ -54,12 +54,9 @@ def rebuild_report(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
         console.err.print(f"Damaged, so the rebuild left it out: {name}", soft_wrap=True)
     if report.unnamed:
         console.out.print(f"{report.unnamed:,} answers belong to no commit; they stay in the archive.")
-    did = "Would rebuild" if dry_run else "Rebuilt"
-    took = "" if dry_run else f", {report.seconds:.1f} s"
     console.out.print(
-        f"{did} {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
-        f"and {counted(report.answers, 'answer')}: "
-        f"no call, 0 credits{took}."
+        f"Rebuilt {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
+        f"and {counted(report.answers, 'answer')}: no call, 0 credits, {report.seconds:.1f} s."
     )
 
 

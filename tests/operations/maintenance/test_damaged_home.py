@@ -106,7 +106,7 @@ def problems(workspace: Workspace) -> list[Finding]:
 def repair(workspace: Workspace) -> None:
     """Run ``holderlake home rebuild --damaged``."""
     set_databases_aside(workspace)
-    repair_home(workspace, (), dry_run=False)
+    repair_home(workspace, ())
 
 
 def use(workspace: Workspace) -> None:
