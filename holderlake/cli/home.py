@@ -1,4 +1,4 @@
-"""``holderlake home``: backup, restore, upgrade and rebuild a home; show its archive and its metrics."""
+"""``holderlake home``: backup, restore, upgrade and rebuild a home; show its metrics."""
 
 from __future__ import annotations
 
@@ -155,17 +155,6 @@ def rebuild_home(
     rebuild_report(report, json)
     if not report.is_whole:
         raise typer.Exit(ExitCode.SOME_FAILED if report.partitions else ExitCode.NOTHING_DONE)
-
-
-@app.command("archive")
-def show_archive(json: Json = False) -> None:
-    """Show the number and size of the archived answers, by endpoint and month.
-
-    Example: holderlake home archive
-    """
-    from holderlake.cli.home_reports import archive_report
-
-    archive_report(shared.reading().archive, json)
 
 
 @app.command("metrics")

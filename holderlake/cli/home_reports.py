@@ -14,7 +14,6 @@ from holderlake.core.units import counted
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.core.archive.archive import AnswerArchive
     from holderlake.core.workspace import Workspace
     from holderlake.operations.maintenance.backup.backup import BackupReport
     from holderlake.operations.maintenance.backup.restore import RestoreReport
@@ -123,25 +122,6 @@ def retention_report(expired_data: Sequence[Expired], result: Deleted | None, as
         console.err.print(
             f"Kept {data.count:,} {data.what}: {data.lost}. --without-rebuild deletes them", soft_wrap=True
         )
-
-
-def archive_report(archive: AnswerArchive, as_json: bool) -> None:
-    """Print the size of the archive."""
-    from holderlake.operations.maintenance.prune import shares
-
-    size, archive_shares = archive.size(), shares(archive)
-    if as_json:
-        console.as_json(asdict(size) | {"by": [asdict(share) for share in archive_shares]})
-        return
-    lines = [
-        (share.endpoint, share.month, share.answers, share.stored_bytes, share.superseded) for share in archive_shares
-    ]
-    columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
-    console.rows("The archive of answers", columns, lines)
-    console.out.print(
-        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {counted(size.damaged, 'damaged one')} "
-        "moved out."
-    )
 
 
 def upgrade_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
