@@ -189,7 +189,7 @@ def retry_failures(
     """
     from holderlake.cli.home_reports import retry_report
     from holderlake.operations.history.instance import dagster_instance
-    from holderlake.operations.maintenance.retry import failures, log_complete, retry
+    from holderlake.operations.maintenance.retry_failures import failures, log_complete, retry
 
     workspace = shared.workspace()
     workspace.check()

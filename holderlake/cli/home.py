@@ -130,8 +130,8 @@ def rebuild_home(
     """
     from holderlake.cli.home_reports import rebuild_report, repair_report
     from holderlake.operations.doctor.file_checks import set_databases_aside
-    from holderlake.operations.maintenance.rebuild import rebuild
-    from holderlake.operations.maintenance.repair import Repaired, find_damage, repair_home
+    from holderlake.operations.maintenance.rebuild_lake import rebuild
+    from holderlake.operations.maintenance.repair_partitions import Repaired, find_damage, repair_home
 
     workspace = shared.reading()
     if dry_run and not damaged:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from holderlake.core.workspace import Workspace
     from holderlake.operations.maintenance.backup.backup import BackupReport
     from holderlake.operations.maintenance.backup.restore import RestoreReport
-    from holderlake.operations.maintenance.move import MovedHome
-    from holderlake.operations.maintenance.rebuild import RebuildReport
-    from holderlake.operations.maintenance.repair import Repaired
+    from holderlake.operations.maintenance.move_to_bucket import MovedHome
+    from holderlake.operations.maintenance.rebuild_lake import RebuildReport
+    from holderlake.operations.maintenance.repair_partitions import Repaired
     from holderlake.operations.maintenance.retention import Deleted, Expired
-    from holderlake.operations.maintenance.retry import Retried
+    from holderlake.operations.maintenance.retry_failures import Retried
     from holderlake.operations.maintenance.upgrade import Step
 
 

@@ -37,8 +37,8 @@ from holderlake.engine.store.store import Store
 from holderlake.operations.backfill.plan import make_plan
 from holderlake.operations.backfill.report import sentences
 from holderlake.operations.history.instance import dagster_instance
-from holderlake.operations.maintenance.rebuild import rebuild
-from holderlake.operations.maintenance.retry import failures, retry
+from holderlake.operations.maintenance.rebuild_lake import rebuild
+from holderlake.operations.maintenance.retry_failures import failures, retry
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from tests.engine.world import UINT256, a_token, table, transfer, world

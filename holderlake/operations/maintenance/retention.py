@@ -20,7 +20,7 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.lake.lake import FAILURES, PartitionUpdate
 from holderlake.core.lake.manifests import Manifest
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.replay import stream_of
+from holderlake.operations.maintenance.replay_commits import stream_of
 from holderlake.scale.bucket.storage import BucketStorage
 
 _UNUSED_AGE: Final = timedelta(days=1)

@@ -17,9 +17,9 @@ from holderlake.core.lake.damage import damages
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import SettingsError
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.move import move_home
-from holderlake.operations.maintenance.rebuild import rebuild
-from holderlake.operations.maintenance.repair import repair_damaged
+from holderlake.operations.maintenance.move_to_bucket import move_home
+from holderlake.operations.maintenance.rebuild_lake import rebuild
+from holderlake.operations.maintenance.repair_partitions import repair_damaged
 from holderlake.presentation.dataframes import open_lake
 from holderlake.scale.bucket.storage import BucketStorage, object_name
 from tests.helpers.filling import MakeWorkspace, fill

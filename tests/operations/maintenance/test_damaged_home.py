@@ -40,7 +40,7 @@ from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.settings import AlertRule, alerts_database
 from holderlake.operations.doctor.file_checks import Finding, check_files, set_databases_aside
 from holderlake.operations.history.instance import dagster_instance
-from holderlake.operations.maintenance.repair import repair_before_run, repair_home
+from holderlake.operations.maintenance.repair_partitions import repair_before_run, repair_home
 from holderlake.sources.store import stored_transfers
 from tests.engine import damaged as stores
 from tests.helpers.damage import KINDS, damage

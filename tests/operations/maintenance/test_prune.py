@@ -10,7 +10,7 @@ import pytest
 
 from holderlake.assets.holders import HOLDERS
 from holderlake.core.contract.exact_json import MalformedAnswer
-from holderlake.operations.maintenance.rebuild import rebuild
+from holderlake.operations.maintenance.rebuild_lake import rebuild
 from holderlake.operations.maintenance.retention import prunable
 from tests.helpers.filling import MakeWorkspace, fill
 

@@ -25,9 +25,9 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.decoding.answers import Decoded
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance import rebuild as rebuilding
-from holderlake.operations.maintenance import replay as replaying
-from holderlake.operations.maintenance.rebuild import rebuild
+from holderlake.operations.maintenance import rebuild_lake as rebuilding
+from holderlake.operations.maintenance import replay_commits as replaying
+from holderlake.operations.maintenance.rebuild_lake import rebuild
 from tests.helpers.filling import MakeWorkspace, fill, spoil
 from tests.helpers.processes import DEVNULL, start_holderlake
 

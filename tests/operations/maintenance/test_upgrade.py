@@ -31,7 +31,7 @@ from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.engine.store.store import Store
 from holderlake.operations.history.instance import dagster_instance
 from holderlake.operations.history.steps import history_steps
-from holderlake.operations.maintenance.rebuild import rebuild
+from holderlake.operations.maintenance.rebuild_lake import rebuild
 from holderlake.operations.maintenance.upgrade import Step, plan, upgrade
 from tests.helpers.killing import kill_everywhere
 from tests.operations.maintenance.killed_work import upgraded, workspace_of

@@ -19,8 +19,8 @@ from holderlake.core.storage.atomic_files import set_aside
 from holderlake.core.storage.layout import Place
 from holderlake.core.warehouse.derived import damaged, remedy
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.rebuild import Rebuild, RebuildReport
-from holderlake.operations.maintenance.swap import only_rebuild, remove_folder
+from holderlake.operations.maintenance.rebuild_lake import Rebuild, RebuildReport
+from holderlake.operations.maintenance.replace_lake import only_rebuild, remove_folder
 
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """Rebuild lake and warehouse from the archive, without calls or credits: the same rows with the same times.
 
 Each recorded commit is repeated (``replay``) with the same answers, in a new folder next to the lake. The complete
-folder replaces the lake (``swap``). Partitions of the local engine have no answers: they are copied from the old lake,
-and computed again only if the old lake lacks them. ``archive.provenance`` has the commit records.
+folder replaces the lake (``replace_lake``). Partitions of the local engine have no answers: they are copied from the
+old lake, and computed again only if the old lake lacks them. ``archive.provenance`` has the commit records.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from holderlake.core.lake.damage import damaged_files
 from holderlake.core.lake.lake import SIDE_TABLES, Lake, LakeError, Manifest
 from holderlake.core.storage.layout import manifest_path
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.replay import name_of, replay, stream_of
-from holderlake.operations.maintenance.swap import (
+from holderlake.operations.maintenance.replace_lake import (
     only_rebuild,
     recover,
     remove_folder,
@@ -34,6 +33,7 @@ from holderlake.operations.maintenance.swap import (
     replace_partitions,
     writers_locked_out,
 )
+from holderlake.operations.maintenance.replay_commits import name_of, replay, stream_of
 from holderlake.presentation import console
 
 _CHAINS_AT_ONCE: Final = 8
