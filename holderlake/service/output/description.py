@@ -165,7 +165,6 @@ def _request_examples() -> tuple[Schema, Schema]:
         "token_address": token["token_key"]["address"],
         "address": answers["address_metadata"]["address"],
         "query": token["metadata"]["symbol"],
-        "before": answers["x_changes"]["before"],
         "token_id": answers["x_item"]["token_id"],
     }
     return bodies, parameters
