@@ -19,7 +19,7 @@ import pytest
 
 from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.billing.keys import KeyStore
-from holderlake.service.observability.log import JsonLines
+from holderlake.service.observability.log import ServiceJsonLines
 from holderlake.service.run import BackgroundService
 from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import Caller, Running, World, patient
@@ -176,7 +176,7 @@ def logged() -> Iterator[Logged]:
     """The output of all loggers during a test, at level DEBUG."""
     stream = Logged()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(ServiceJsonLines())
     root, requests = logging.getLogger(), logging.getLogger("holderlake.service.requests")
     levels = root.level, requests.level
     root.addHandler(handler)
