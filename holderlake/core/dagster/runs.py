@@ -151,21 +151,27 @@ async def ingest_run(
 
 
 def incomplete_days(
-    workspace: Workspace, stream: Stream, instants: Mapping[str, Sequence[datetime]], results: Iterable[PartitionResult]
+    workspace: Workspace,
+    stream: Stream,
+    instants: Mapping[str, Sequence[datetime]],
+    results: Iterable[PartitionResult] | None = None,
 ) -> dict[tuple[str, str], set[str]]:
     """Return the days (chain and YYYY-MM-DD) that lack a part of the requested data, with the codes of the failures.
 
-    ``instants`` are those that the run asked for, by chain, and ``results`` are those of its finished partitions.
+    ``instants`` are those that the run asked for, by chain, and ``results`` are those of its finished partitions: it
+    was stopped before the others. Without ``results``, only the stored data count.
     """
     if left_out_by_settings(workspace.settings, stream.name) is not None:
         return {}
-    found = {(result.chain, result.as_of): result.lacking for result in results}
+    found = {(result.chain, result.as_of): result.lacking for result in results or ()}
     days: dict[tuple[str, str], set[str]] = {}
     for chain, as_of in ((chain, as_of) for chain, chain_instants in instants.items() for as_of in chain_instants):
         lacks = found.get((chain, as_of))
         if lacks is None:
             manifest = workspace.lake.manifest(stream.name, chain, as_of)
-            lacks = (lacking(workspace.lake, manifest) if manifest else {}) or {"": UNSENT}
+            lacks = lacking(workspace.lake, manifest) if manifest else {}
+            if not lacks and (manifest is None or results is not None):
+                lacks = {"": UNSENT}
         if lacks:
             days.setdefault((chain, f"{as_of:%Y-%m-%d}"), set()).update(lacks.values())
     return days

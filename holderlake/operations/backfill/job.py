@@ -243,7 +243,7 @@ class _Backfill:
         tried = {chain: instants[:_SHOWN_DAYS] for chain, instants in self._tried.items()}
         context = self._context
         for stream in self.streams:
-            days = incomplete_days(self._workspace, stream, tried, [])
+            days = incomplete_days(self._workspace, stream, tried)
             for table, (chain, day) in product(stream.tables, days):
                 key = partition_key(chain, datetime.fromisoformat(day))
                 log_planned(context.instance, context.run_id, BACKFILL, context.op.name, AssetKey(table), key)
