@@ -55,9 +55,9 @@ _NETWORKS: Final = {
     "SOL": "solana",
 }
 _UNKNOWN: Final = ""
+"""The chain of a row whose chain is unknown."""
 _FRACTION: Final = re.compile(r"\.\d+")
 """A fraction of a second, which the times of label files may have. Periods of labels are whole seconds."""
-"""The chain of a row whose chain is unknown."""
 _KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
 _PERIOD_COLUMNS: Final = ("valid_from", "valid_to")
 _OWN_COLUMNS: Final = ("address", "chain", "name", "entity_id", *_KIND_COLUMNS, "precedence", *_PERIOD_COLUMNS)
