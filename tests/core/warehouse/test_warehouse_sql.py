@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-import pyarrow as pa
 import pytest
 
 from docs.reference.view_columns import view_columns
@@ -217,57 +216,6 @@ def test_concentration_history_has_the_top_ten_of_each_instant(lake: Lake, wareh
     assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
 
 
-@pytest.mark.integration
-def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
-    history = [
-        [["a1", "a2", "a3"], ["b1", "b2"]],
-        [["b1", "b2", "b3"], ["a1", "a2", "a3"]],
-        [["a1", "a2"], ["b1", "b2", "b9"], ["c1", "c2"]],
-        [["c1", "c2"]],
-    ]
-    for day, clusters in zip(DAYS, history, strict=False):
-        write_maps(lake, "eth", day, {"0xa": clusters})
-    warehouse.load(lake)
-    found = query(
-        warehouse,
-        "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
-        " ORDER BY 1, 2 NULLS LAST, 3",
-    )
-    assert found == [
-        (1, 1, None, None, "first"),
-        (1, 2, None, None, "first"),
-        (2, 1, 2, 0.667, "grew"),
-        (2, 2, 1, 1.0, "same"),
-        (3, 1, 2, 0.667, "shrank"),
-        (3, 2, 1, 0.5, "changed"),
-        (3, 3, None, None, "born"),
-        (4, 1, 3, 1.0, "same"),
-        (4, None, 1, None, "died"),
-        (4, None, 2, None, "died"),
-    ]
-
-
-def test_cluster_lineage_weighs_members_by_their_share(lake: Lake, warehouse: Warehouse) -> None:
-    """The cluster's only large holder, with exactly half of its share, is with three others on the next map."""
-    for day, shares in enumerate(
-        ({"whale": 0.12, "a": 0.04, "b": 0.04, "c": 0.04}, {"whale": 0.12, "x": 0.1, "y": 0.1, "z": 0.1})
-    ):
-        tables = map_tables("eth", DAYS[day], {"0xa": [[*shares]]})
-        place = tables["map_nodes"].schema.get_field_index("share")
-        tables["map_nodes"] = tables["map_nodes"].set_column(place, "share", pa.array([*shares.values()]))
-        place = tables["clusters"].schema.get_field_index("share")
-        tables["clusters"] = tables["clusters"].set_column(place, "share", pa.array([sum(shares.values())]))
-        write(lake, "maps", "eth", DAYS[day], tables, {"0xa"})
-    warehouse.load(lake)
-    found = query(
-        warehouse,
-        "SELECT event, previous_cluster_id, round(previous_share, 2), round(share, 2), members, shared_members"
-        " FROM cluster_lineage WHERE timestamp = ?",
-        DAYS[1],
-    )
-    assert found == [("grew", 1, 0.24, 0.42, 4, 1)]
-
-
 @pytest.mark.later(long=1)
 @pytest.mark.integration
 @pytest.mark.parametrize("seed", range(3))
@@ -278,8 +226,10 @@ def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Wa
         letters = random.sample("abcdefghijkl", 12)
         cuts = sorted(random.sample(range(2, 11, 2), 3))
         clusters = [letters[first:last] for first, last in pairwise([0, *cuts])]
-        write_maps(lake, "eth", DAYS[day], {"0xa": clusters})
-        maps.append([Members(dict.fromkeys(one, 1), len(one) / 10) for one in clusters])
+        parts = {letter: random.choice([1, 1, 2, 9]) for letter in letters}
+        shares = {letter: part / 64 for letter, part in parts.items()}
+        write(lake, "maps", "eth", DAYS[day], map_tables("eth", DAYS[day], {"0xa": clusters}, shares=shares), {"0xa"})
+        maps.append([Members({one: parts[one] for one in each}, sum(shares[one] for one in each)) for each in clusters])
     warehouse.load(lake)
     found = query(
         warehouse,
@@ -589,19 +539,19 @@ def test_cluster_lineage_finds_mergers_and_splits(lake: Lake, warehouse: Warehou
     warehouse.load(lake)
     found = query(
         warehouse,
-        "SELECT day(timestamp), cluster_id, previous_cluster_id, event, merged_from, split_from FROM cluster_lineage"
-        " ORDER BY 1, 2 NULLS LAST, 3",
+        "SELECT day(timestamp), cluster_id, previous_cluster_id, event, merged_from, split_from, round(overlap, 3)"
+        " FROM cluster_lineage ORDER BY 1, 2 NULLS LAST, 3",
     )
     assert found == [
-        (1, 1, None, "first", None, None),
-        (1, 2, None, "first", None, None),
-        (2, 1, 1, "merged", [1, 2], None),
-        (3, 1, 1, "split", None, 1),
-        (3, 2, None, "split", None, 1),
-        (3, 3, None, "born", None, None),
-        (4, None, 1, "died", None, None),
-        (4, None, 2, "died", None, None),
-        (4, None, 3, "died", None, None),
+        (1, 1, None, "first", None, None, None),
+        (1, 2, None, "first", None, None, None),
+        (2, 1, 1, "merged", [1, 2], None, 0.667),
+        (3, 1, 1, "split", None, 1, 0.5),
+        (3, 2, None, "split", None, 1, None),
+        (3, 3, None, "born", None, None, None),
+        (4, None, 1, "died", None, None, None),
+        (4, None, 2, "died", None, None, None),
+        (4, None, 3, "died", None, None, None),
     ]
     lines = query(
         warehouse,
@@ -930,7 +880,14 @@ def test_a_symbol_that_several_tokens_have_is_an_error(named: Warehouse) -> None
     ],
 )
 def test_an_unknown_token_is_an_error_with_similar_ones(named: Warehouse, given: str, error: str) -> None:
-    for sql in ("SELECT token_of(?)", "FROM cluster_history(?)", "FROM flows(?, 'day')"):
+    macros = (
+        "cluster_history(?)",
+        "flows(?, 'day')",
+        "balances_at(?, '2026-01-01')",
+        "balance_history('a', ?)",
+        "holder_counts(?)",
+    )
+    for sql in ("SELECT token_of(?)", *(f"FROM {macro}" for macro in macros)):
         with pytest.raises(WarehouseError, match=error):
             query(named, sql, given)
 
