@@ -305,13 +305,6 @@ def test_unknown_parameter_is_ignored(hostile):
     assert hostile.did_no_harm()
 
 
-def test_huge_timestamp_is_now(hostile):
-    answer = hostile.ask(f"{_HOLDERS}?timestamp={10**400}")
-    assert answer.status == 200
-    assert json.loads(answer.body) == json.loads(hostile.ask(_HOLDERS).body)
-    assert hostile.did_no_harm()
-
-
 NOT_FOUND = (
     "/v0/../v0/chains",
     "//v0/chains",
