@@ -1,7 +1,8 @@
-"""Transfers of a file without its invalid rows, for tests that expect none."""
+"""Small files, and the transfers of a file without its invalid rows, for tests that expect none."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,13 @@ import pyarrow as pa
 
 from holderlake.sources.files.mapping import ColumnMap
 from holderlake.sources.files.transfers import FileOptions, read_file
+
+
+def written(folder: Path, content: object, name: str = "file.json") -> Path:
+    """Write a text, or another value as JSON, and return the path of the file."""
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
 
 
 def read_transfers(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,12 +30,6 @@ from tests.helpers.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, Scri
 BLOCKS = 300
 Serve = Callable[..., ScriptedNode]
 Calls = list[dict[str, Any]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture
