@@ -39,8 +39,9 @@ from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.records import TRANSFERS, Key, Label, TokenInfo
 from holderlake.engine.store.store import Store
-from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.files.transfers import FileOptions, transfers_of
 from holderlake.sources.labels import read_labels
+from holderlake.sources.raw_rows import read_raw
 from holderlake.sources.sample_world import sample_world
 
 FETCHED_AT: Final = datetime(2026, 11, 1)
@@ -290,7 +291,7 @@ def histories(data: Path | None, instants: int, seed: int) -> Iterator[tuple[str
         return
     labels = [label for path in sorted((data / "labels").iterdir()) for label in read_labels(path).labels]
     for path in sorted((data / "transfers").glob("*.parquet")):
-        transfers = read_file(path, FileOptions()).transfers
+        transfers = transfers_of(read_raw(path), FileOptions()).transfers
         chain, address, standard = (transfers[name][0].as_py() for name in ("chain", "token_address", "token_standard"))
         wallets = set(transfers["from_address"].to_pylist()) | set(transfers["to_address"].to_pylist())
         yield (

@@ -39,12 +39,13 @@ _SERVICE = """
 import sys
 from pathlib import Path
 from holderlake.engine.store.store import Store
+from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
-from holderlake.service.run import serve
+from holderlake.service.runtime.server import listen, serve_app
 from holderlake.service.settings import ServiceSettings
 settings = ServiceSettings(calls_per_minute=10**9, cache_megabytes=64)
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
-    serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)
+    serve_app(create_app(store, keys, settings), listen("127.0.0.1", int(sys.argv[3])), settings, "off")
 """
 
 _CONSTANT = """

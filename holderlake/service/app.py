@@ -71,7 +71,7 @@ def create_app(
     for free in (pictures.router, removed.router, health.router):
         app.include_router(free)
     add_handlers(app)
-    complete(app, lambda: supported_chains(store), settings.score_names)
+    complete(app, lambda: supported_chains(store))
     watch = backend.metrics.watch
     watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
     watch("computations", lambda: backend.workers.pending, "Answers being computed or waiting for it")

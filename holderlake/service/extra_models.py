@@ -103,58 +103,6 @@ class OwnerClusters(Model):
     clusters: list[OwnerCluster]
 
 
-class ChangeCounts(Model):
-    """Number of holders at the two instants, and number of holders by kind of change."""
-
-    entered: int
-    left: int
-    grew: int
-    shrank: int
-    same: int
-    holders_before: int
-    holders_after: int
-
-
-class HolderChange(Model):
-    """A holder whose balance changed. The rank is null at an instant at which the address held nothing."""
-
-    address: str
-    change: Literal["entered", "left", "grew", "shrank"]
-    amount_before_raw: RawAmount
-    amount_after_raw: RawAmount
-    amount_change_raw: RawAmount
-    rank_before: int | None
-    rank_after: int | None
-    share_before: Share
-    share_after: Share
-
-
-class ClusterChange(Model):
-    """A change between the clusters of two maps: they are related by their holders' balances, or one appeared or ended.
-
-    ``clusters_before`` are cluster ids on the earlier map, ``clusters_after`` cluster ids on the later map.
-    """
-
-    change: Literal["born", "died", "same", "grew", "shrank", "changed", "merged", "split"]
-    clusters_before: list[int]
-    clusters_after: list[int]
-    share_before: Share
-    share_after: Share
-    holders_before: int
-    holders_after: int
-    shared_holders: int
-
-
-class MapChanges(Model):
-    """The changes of a token's map between two instants."""
-
-    before: int
-    after: int
-    counts: ChangeCounts
-    holders: list[HolderChange]
-    clusters: list[ClusterChange]
-
-
 class SourceLabel(Model):
     """A label of an address from one source. ``chain`` is null if the source names no chain.
 

@@ -18,12 +18,10 @@ from holderlake.service.extra_models import (
     Evidence,
     HoldersPage,
     ItemHolders,
-    MapChanges,
     OwnerClusters,
 )
 
 MAX_PAGE = 10_000
-MAX_CHANGES = 10_000
 MAX_OFFSET = 10_000_000
 MAX_TRANSFERS_OF_LINK = 100
 
@@ -76,20 +74,6 @@ class OwnersOptions(Options):
         default=5, description="Maximum links to show of each holder."
     )
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
-
-
-class ChangesOptions(Options):
-    """Query parameters of the request for the changes of a map between two instants."""
-
-    before: UnixSeconds = Field(
-        description="Unix seconds of the earlier instant; two instants in the wrong order are swapped."
-    )
-    after: UnixSeconds | None = Field(default=None, description="Unix seconds of the later instant; now by default.")
-    limit: HolderLimit = Field(default=80, description="Number of top holders of both maps.")
-    use_time_nodes: bool = Field(default=True, description="Let time nodes tie holders together, on both maps.")
-    changes: Annotated[int, Field(ge=1, le=MAX_CHANGES), PlainInteger] = Field(
-        default=100, description="Most changed holders to return."
-    )
 
 
 class ItemOptions(Options):
@@ -164,20 +148,6 @@ class OwnersRequest(TokenRequest):
     def cost(self) -> int:
         options = self.options
         return prices.EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
-
-
-class ChangesRequest(TokenRequest):
-    """GET /v0/x/tokens/changes/{chain}/{token_address}: the changes of a map between two instants."""
-
-    endpoint: ClassVar[str] = "x_changes"
-    route: ClassVar[str] = "/v0/x/tokens/changes/{chain}/{token_address}"
-    answer: ClassVar[Any] = MapChanges
-
-    options: ChangesOptions
-
-    @property
-    def cost(self) -> int:
-        return prices.CHANGES + 2 * prices.MAP_LIMIT[self.options.limit]
 
 
 class LabelsRequest(Request):

@@ -1,7 +1,4 @@
-"""Runs the service in this process: in the foreground, or in a thread on a free port.
-
-``runtime.processes`` runs it in several processes.
-"""
+"""Runs the service in a thread of this process, on a free port. ``serve`` runs it as a program."""
 
 from __future__ import annotations
 
@@ -16,20 +13,10 @@ from holderlake.engine.store.store import Store
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Log, log_config
-from holderlake.service.runtime.server import Server, listen, listening_socket, serve_app, server_config
+from holderlake.service.runtime.server import Server, listening_socket, server_config
 from holderlake.service.settings import ServiceSettings
 
 _DEFAULTS = ServiceSettings()
-
-
-def serve(
-    store: Store, keys: KeyStore, host: str, port: int, settings: ServiceSettings = _DEFAULTS, log: Log = "off"
-) -> None:
-    """Run the service until SIGTERM or Ctrl-C; then answer running requests and return.
-
-    Raises ``ValueError`` if the process cannot listen at ``host`` and ``port``.
-    """
-    serve_app(create_app(store, keys, settings), listen(host, port), settings, log)
 
 
 class BackgroundApp:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holderlake.core.contract.models import Scores
 from holderlake.core.setting_types import DatabaseUrl, Section, SigningSecret, distinct
 from holderlake.core.units import parse_duration
 
@@ -40,14 +38,7 @@ def _network(text: str) -> str:
     return str(ipaddress.ip_network(text.strip()))
 
 
-def _score_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", text) or text in Scores.model_fields:
-        raise ValueError(f"invalid score name {text!r}: use letters, digits and '_', for example token_score")
-    return text
-
-
 Networks = Annotated[list[Annotated[str, AfterValidator(_network)]], AfterValidator(distinct)]
-ScoreNames = Annotated[list[Annotated[str, AfterValidator(_score_name)]], AfterValidator(distinct)]
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator(lambda url: url.rstrip("/"))]
 
 
@@ -84,9 +75,6 @@ class ServiceSettings(Section):
     lifetimes: Annotated[dict[str, str], AfterValidator(_checked_lifetimes)] = Field(
         default={"1h": "30s", "1d": "5m", "30d": "1h", "older": "6h"},
         description="How long an answer about the present is kept, by the age that its token has at most",
-    )
-    score_names: ScoreNames = Field(
-        default=[], max_length=8, description="Further names of the score in answers, for clients that expect them"
     )
 
     @property

@@ -34,11 +34,14 @@ _SERVE = """
 import sys
 from pathlib import Path
 from holderlake.engine.store.store import Store
+from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
-from holderlake.service.run import serve
+from holderlake.service.runtime.server import listen, serve_app
+from holderlake.service.settings import ServiceSettings
 folder, accounts, port = sys.argv[1:]
 with Store(Path(folder)) as store, KeyStore(Path(accounts)) as keys:
-    serve(store, keys, "127.0.0.1", int(port))
+    settings = ServiceSettings()
+    serve_app(create_app(store, keys, settings), listen("127.0.0.1", int(port)), settings, "off")
 """
 
 _FILL = "import sys; from tests.end_to_end import filler; sys.exit(filler.main(*sys.argv[1:]))"

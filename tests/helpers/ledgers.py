@@ -10,11 +10,28 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from holderlake.core.storage.state import Where
-from holderlake.service.billing.keys import KeyStore, postgresql_place
+from holderlake.service.billing.keys import Charge, ChargeRequest, KeyStore, postgresql_place
 from tests.helpers.postgres import PostgresServer
 from tests.helpers.processes import PIPE, Process, start
 
 SECRET: Final = b"the secret of the services of these tests"
+
+
+class OneByOne(KeyStore):
+    """Keys whose requests are charged one at a time. The service books many in one transaction."""
+
+    def reserve(self, key_id: int, endpoint: str, cost: int) -> str:
+        """Return the id of a new charge, or raise the error that refuses it."""
+        (result,) = self.book((), (), (ChargeRequest(key_id, endpoint, cost),))
+        if isinstance(result, Charge):
+            return result.id
+        raise result
+
+    def settle(self, charge: str) -> None:
+        self.book((charge,), (), ())
+
+    def release(self, charge: str) -> None:
+        self.book((), (charge,), ())
 
 
 class Clock:
@@ -43,8 +60,8 @@ class Ledger:
     def secret(self) -> bytes | None:
         return SECRET if self.server else None
 
-    def open(self, **options: Any) -> KeyStore:
-        return KeyStore(self.place, self.secret, **({"busy_seconds": 600.0} | options))
+    def open(self, **options: Any) -> OneByOne:
+        return OneByOne(self.place, self.secret, **({"busy_seconds": 600.0} | options))
 
     def python(self, code: str) -> Process:
         """Another process, in which ``keys`` is the open store."""

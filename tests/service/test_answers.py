@@ -6,12 +6,10 @@ import time
 from datetime import datetime
 from typing import Any
 
-import httpx
 import pytest
 
 from holderlake.core.contract import exact_json, requests
 from holderlake.core.contract.times import utc_now
-from holderlake.service.settings import ServiceSettings
 
 DAY = 86_400
 
@@ -101,26 +99,6 @@ def test_subgraph_has_indexed_tokens_and_the_context_token(caller, world):
     assert tokens(context_token_key={"chain": "eth", "address": world.young}) == {world.token, world.young}
 
 
-# ------------------------------------------------------------ further names of the score
-
-
-def test_score_under_further_names(start, world):
-    names = ("token_score", "decentralization_score")
-    http = start(settings=ServiceSettings(score_names=names)).caller().http
-    found = http.get(f"/v0/tokens/map/eth/{world.token}").json()
-    score = found["metrics"]["scores"]["service_score"]
-    assert score is not None
-    assert [found["metrics"]["scores"][name] for name in names] == [score, score]
-    assert found["decentralization_score"] == score
-    assert http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == found["metrics"]
-
-
-@pytest.mark.integration
-def test_description_has_further_score_names(start):
-    settings = ServiceSettings(score_names=("token_score", "decentralization_score"))
-    schemas = httpx.get(f"{start(settings=settings).base_url}/openapi.json", timeout=None, verify=False).json()[
-        "components"
-    ]["schemas"]
-    assert {"token_score", "decentralization_score"} <= schemas["Scores"]["properties"].keys()
-    assert "decentralization_score" in schemas["Map"]["properties"]
-    assert "token_score" in schemas["Scores"]["required"]
+def test_score_has_one_name(caller, world):
+    scores = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()["metrics"]["scores"]
+    assert [name for name in scores if name.endswith("_score")] == ["service_score"]

@@ -27,7 +27,7 @@ from holderlake.service.billing.keys import (
     UnknownKey,
 )
 from tests.helpers.examples import some
-from tests.helpers.ledgers import Clock, Ledger, account_of
+from tests.helpers.ledgers import Clock, Ledger, OneByOne, account_of
 from tests.helpers.postgres import PostgresServer
 
 
@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def keys(ledger: Ledger, clock: Clock) -> Iterator[KeyStore]:
+def keys(ledger: Ledger, clock: Clock) -> Iterator[OneByOne]:
     with ledger.open(now=clock) as made:
         yield made
 
@@ -366,9 +366,12 @@ def test_first_reservation_releases_abandoned_ones(ledger, caplog):
 def test_reservation_of_a_living_process_stays(keys, ledger):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
-    with ledger.open() as another, ledger.python("print(keys.release_abandoned())") as process:
-        assert another.release_abandoned() == 0
-        assert process.communicate(timeout=600)[0] == "0\n"
+    reserve = f'keys.book([], [], [ChargeRequest({key}, "chains", 0)])'
+    with ledger.open() as another, ledger.python(reserve) as process:
+        another.reserve(key, "chains", 0)
+        process.communicate(timeout=600)
+        assert process.returncode == 0
+    assert keys.balance(key).reserved == 60
     keys.settle(charge)
     assert keys.balance(key).spent == 60
 
@@ -378,7 +381,7 @@ def test_released_charge_is_not_billed_and_logged(keys, ledger, caplog):
     charge = keys.reserve(key, "map", 60)
     keys._owner.close()
     with ledger.open() as another:
-        assert another.release_abandoned() == 1
+        another.reserve(key, "chains", 0)
     keys.settle(charge)
     assert keys.balance(key).spent == 0
     assert charge in caplog.text
@@ -432,7 +435,7 @@ def test_lost_session_releases_no_reservation(shared):
         key = account_of(keys, allowance=100)
         charge = keys.reserve(key, "map", 60)
         shared.server.end_sessions(shared.url.rpartition("/")[2])
-        assert other.release_abandoned() == 0
+        other.reserve(key, "chains", 0)
         keys.settle(charge)
         assert keys.balance(key).spent == 60
 
@@ -445,9 +448,10 @@ def test_silent_host_loses_its_reservations(shared, monkeypatch, tmp_path):
         silent.reserve(key, "map", 60)
         monkeypatch.undo()
         with shared.open() as keys:
-            assert keys.release_abandoned() == 0
+            keys.reserve(key, "chains", 0)
+            assert keys.balance(key).reserved == 60
             keys._database.run(lambda db: db.exec_driver_sql("UPDATE owners SET seen_at = seen_at - 61"))
-            assert keys.release_abandoned() == 1
+            assert keys.reserve(key, "map", 100)
 
 
 def test_long_lock_raises_database_busy(shared):

@@ -1,4 +1,4 @@
-"""Answers beyond the contract: raw amounts, pages of holders, evidence, changes, labels, usage, items."""
+"""Answers beyond the contract: raw amounts, pages of holders, evidence, labels, usage, items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from holderlake.service.extra_models import (
     Evidence,
     HoldersPage,
     ItemHolders,
-    MapChanges,
     OwnerClusters,
     Usage,
     VerifiedTokens,
@@ -189,36 +188,6 @@ def test_evidence_of_one_cluster(caller, world):
     assert [one["cluster_id"] for one in _get(caller, path, cluster=2).json()["clusters"]] == [2]
     answer = caller.http.get(path, params={"cluster": 99})
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_cluster")
-
-
-# ------------------------------------------------------------------------ changes
-
-
-def test_changes_list_arrivals_departures_and_amounts(caller, world):
-    query = {"before": world.begin, "after": world.begin + 5 * DAY}
-    found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
-    before = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["before"])).holders)
-    after = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["after"])).holders)
-    assert found.counts.entered == len(set(after) - set(before))
-    assert (found.counts.holders_before, found.counts.holders_after) == (len(before), len(after))
-    for one in found.holders:
-        assert int(one.amount_change_raw) == after.get(one.address, 0) - before.get(one.address, 0)
-    assert {one.change for one in found.clusters} == {"born"}
-
-
-def test_instants_in_reverse_order_are_swapped(caller, world):
-    path = f"/v0/x/tokens/changes/eth/{world.token}"
-    early, late = world.begin, world.begin + 5 * DAY
-    assert _get(caller, path, before=late, after=early).json() == _get(caller, path, before=early, after=late).json()
-
-
-@pytest.mark.parametrize("beyond", [0, 10**9])
-def test_equal_instants_have_no_changes(caller, world, beyond):
-    query = {"before": world.begin + 2 * DAY} if not beyond else {"before": 2_000_000_000 + beyond}
-    query |= {"after": query["before"]}
-    found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
-    assert found.holders == []
-    assert found.counts.same == found.counts.holders_before == found.counts.holders_after > 0
 
 
 # ------------------------------------------------------------------------ labels and usage

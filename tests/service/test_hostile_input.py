@@ -18,7 +18,7 @@ import pytest
 
 from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.billing.keys import KeyStore
-from holderlake.service.observability.log import JsonLines
+from holderlake.service.observability.log import ServiceJsonLines
 from holderlake.service.run import BackgroundService
 from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import Caller, Running, World, patient
@@ -105,7 +105,7 @@ def _flags(target: str, *names: str) -> dict[str, Place]:
 
 _MAP, _HOLDERS, _PAGES = f"/v0/tokens/map/{_T}", f"/v0/tokens/holders/{_T}", f"/v0/x/tokens/holders/{_T}"
 _CLUSTERS = f"/v0/x/tokens/clusters/{_T}"
-_EVIDENCE, _CHANGES, _PICTURE = f"/v0/x/tokens/evidence/{_T}", f"/v0/x/tokens/changes/{_T}", f"/v0/x/pictures/{_T}/1"
+_EVIDENCE, _PICTURE = f"/v0/x/tokens/evidence/{_T}", f"/v0/x/pictures/{_T}/1"
 _OF_TOKEN = (
     *(f"/v0/tokens/{kind}" for kind in ("map", "metrics", "holders", "metadata", "screenshot")),
     *(f"/v0/x/tokens/{kind}" for kind in ("holders", "evidence", "clusters")),
@@ -113,8 +113,6 @@ _OF_TOKEN = (
 PLACES: dict[str, Place] = {
     **{f"{path} chain": Place(f"{path}/|/{{token}}", _CHAIN, (NUMBERS,)) for path in _OF_TOKEN},
     **{f"{path} address": Place(f"{path}/eth/|", _TOKEN, (NUMBERS,)) for path in _OF_TOKEN},
-    "changes chain": Place("/v0/x/tokens/changes/|/{token}?before=5", _CHAIN),
-    "changes address": Place("/v0/x/tokens/changes/eth/|?before=5", _TOKEN),
     "address": Place("/v0/addresses/metadata/|", _ADDRESS),
     "labels address": Place("/v0/x/addresses/labels/|", _ADDRESS),
     "search query": Place("/v0/tokens/search?query=", (*_BAD, None), (NUMBERS,)),
@@ -140,10 +138,6 @@ PLACES: dict[str, Place] = {
     "evidence timestamp": _integer(f"{_EVIDENCE}?timestamp=", -1, _AFTER_TIME, 10**400),
     "clusters limit": _integer(f"{_CLUSTERS}?limit=", 0, 81),
     "clusters links": _integer(f"{_CLUSTERS}?links=", -1, 101, 10**400),
-    "changes before": _integer(f"{_CHANGES}?before=", -1, _AFTER_TIME, 10**400),
-    "changes after": _integer(f"{_CHANGES}?before=5&after=", -1, _AFTER_TIME, 10**400),
-    "changes limit": _integer(f"{_CHANGES}?before=5&limit=", 0, 81),
-    "changes changes": _integer(f"{_CHANGES}?before=5&changes=", 0, -1, 10_001, 10**400),
     "picture chain": Place(f"/v0/x/pictures/|/{{token}}/1/{_SIGNED}.png", _CHAIN),
     "picture address": Place(f"/v0/x/pictures/eth/|/1/{_SIGNED}.png", _CHAIN),
     "picture instant": Place(f"/v0/x/pictures/{_T}/|/{_SIGNED}.png", _CHAIN, (NUMBERS,), (-1, _AFTER_TIME)),
@@ -181,7 +175,7 @@ def logged() -> Iterator[Logged]:
     """The output of all loggers during a test, at level DEBUG."""
     stream = Logged()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(ServiceJsonLines())
     root, requests = logging.getLogger(), logging.getLogger("holderlake.service.requests")
     levels = root.level, requests.level
     root.addHandler(handler)
@@ -282,7 +276,6 @@ QUERIES = {
     "/v0/tokens/search": {"query": "alpha"},
     _PAGES: {"limit": "1", "cursor": "AAAA"},
     _EVIDENCE: {"cluster": "1", "transfers": "5"},
-    _CHANGES: {"before": "5", "after": "6", "changes": "7"},
     f"{_PICTURE}/{_SIGNED}.png": {"width": "600", "theme": "dark"},
 }
 

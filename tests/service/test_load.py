@@ -28,14 +28,15 @@ import sys
 from pathlib import Path
 from pydantic import SecretStr
 from holderlake.engine.store.store import Store
+from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore, postgresql_place
-from holderlake.service.run import serve
+from holderlake.service.runtime.server import listen, serve_app
 from holderlake.service.settings import ServiceSettings
 folder, where, secret, port = sys.argv[1:]
 settings = ServiceSettings(answer_seconds=900)
 where = postgresql_place(SecretStr(where), Path(folder) / "keys") if "://" in where else Path(where)
 with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as keys:
-    serve(store, keys, "127.0.0.1", int(port), settings)
+    serve_app(create_app(store, keys, settings), listen("127.0.0.1", int(port)), settings, "off")
 """
 
 

@@ -26,7 +26,7 @@ from holderlake.service.api.routes.health import Readiness
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Metrics, observation
-from holderlake.service.observability.log import JsonLines, TextLines
+from holderlake.service.observability.log import ServiceJsonLines, TextLines
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import World, patient
@@ -94,7 +94,7 @@ def log() -> Iterator[io.StringIO]:
     """The service's JSON log during a test, of all loggers."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(ServiceJsonLines())
     service = logging.getLogger("holderlake")
     service.addHandler(handler)
     service.setLevel(logging.DEBUG)

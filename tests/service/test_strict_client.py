@@ -100,10 +100,6 @@ def raw_integer(value: Any) -> bool:
     return text(value) and re.fullmatch("0|[1-9][0-9]*", value) is not None
 
 
-def signed_integer(value: Any) -> bool:
-    return raw_integer(value.removeprefix("-")) if text(value) else False
-
-
 def day(value: Any) -> bool:
     return text(value) and re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
 
@@ -126,7 +122,6 @@ def one_of(*values: str) -> Is:
     return lambda value: value in values
 
 
-_COUNTS = ("entered", "left", "grew", "shrank", "same", "holders_before", "holders_after")
 CHAIN = {"id": name, "name": name, "dexscreener_id": Null(name), "coingecko_id": Null(name)}
 TOKEN_KEY = {"chain": name, "address": name}
 TOKEN = {
@@ -217,29 +212,6 @@ EVIDENCE = {
                     ],
                 }
             ],
-        }
-    ],
-}
-CHANGES = {
-    "before": seconds,
-    "after": seconds,
-    "counts": dict.fromkeys(_COUNTS, count),
-    "holders": [
-        {
-            "address": name,
-            "change": one_of("entered", "left", "grew", "shrank"),
-            **dict.fromkeys(("amount_before_raw", "amount_after_raw"), raw_integer),
-            "amount_change_raw": signed_integer,
-            **dict.fromkeys(("rank_before", "rank_after"), Null(count)),
-            **dict.fromkeys(("share_before", "share_after"), share),
-        }
-    ],
-    "clusters": [
-        {
-            "change": one_of("born", "died", "same", "grew", "shrank", "changed", "merged", "split"),
-            **{"clusters_before": [count], "clusters_after": [count]},
-            **dict.fromkeys(("share_before", "share_after"), share),
-            **dict.fromkeys(("holders_before", "holders_after", "shared_holders"), count),
         }
     ],
 }
@@ -580,17 +552,6 @@ def test_evidence_matches_its_description(strict):
     for token in strict.tokens:
         found = strict.of("/v0/x/tokens/evidence/{chain}/{token_address}", token, EVIDENCE, transfers=100)
         assert [one["cluster_id"] for one in found["clusters"]] == list(range(1, len(found["clusters"]) + 1))
-
-
-def test_changes_match_their_description(strict):
-    for token in strict.tokens:
-        query = {"before": _past(strict, token)}
-        found = strict.of("/v0/x/tokens/changes/{chain}/{token_address}", token, CHANGES, **query)
-        assert found["before"] == query["before"] < found["after"]
-        for one in found["holders"]:
-            assert int(one["amount_before_raw"]) + int(one["amount_change_raw"]) == int(one["amount_after_raw"])
-            assert (one["rank_before"] is None) is (one["change"] == "entered")
-            assert (one["rank_after"] is None) is (one["change"] == "left")
 
 
 def test_labels_and_usage_match_their_description(strict):

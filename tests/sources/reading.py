@@ -9,7 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from holderlake.sources.files.mapping import ColumnMap
-from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.files.transfers import FileOptions, FileTransfers, transfers_of
+from holderlake.sources.raw_rows import read_raw
+
+
+def read_file(path: Path, options: FileOptions) -> FileTransfers:
+    """Return the transfers of a file and its invalid rows."""
+    return transfers_of(read_raw(path, options.rows_at), options)
 
 
 def written(folder: Path, content: object, name: str = "file.json") -> Path:

@@ -15,9 +15,10 @@ from holderlake.core.contract.chains import ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.sources.files.mapping import parse_map, read_block_times
-from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.sources.files.transfers import FileOptions, FileTransfers
 from tests.helpers.damage import damage
 from tests.sources.foreign import BLOCKS_FILE, HASHES, REFUSED, SAMPLES, TIMES, Sample
+from tests.sources.reading import read_file
 
 
 def read(folder: Path, name: str, content: bytes, options: Mapping[str, Any]) -> FileTransfers:

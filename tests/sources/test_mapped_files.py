@@ -12,9 +12,9 @@ import pytest
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.sources.files.mapping import parse_map, read_block_times, read_map
-from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.files.transfers import FileOptions
 from tests.sources.conftest import CRYO_ROW, ETL_ROW, HASH, RECEIVER, SENDER
-from tests.sources.reading import read_transfers
+from tests.sources.reading import read_file, read_transfers
 
 Write = Callable[..., Path]
 MAX = 2**256 - 1

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from holderlake.sources.files.mapping import ColumnMap
-from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.files.transfers import FileOptions
+from tests.sources.reading import read_file
 
 ADDRESSES = ["0x" + f"{number:040x}" for number in range(4)]
 TOKEN = "0x" + "5e" * 20

@@ -9,7 +9,8 @@ import pytest
 
 from holderlake.core.contract.chains.addresses import parse_address
 from holderlake.sources.files.mapping import PRESETS, ColumnMap, Preset, preset_for
-from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.files.transfers import FileOptions
+from tests.sources.reading import read_file
 
 OPTIONS = {"decimals": "6", "token_address": "0x" + "5e" * 20}
 

@@ -40,7 +40,6 @@ PAGE_BASE: Final = 1 * CREDIT
 PAGE_HUNDRED: Final = 5 * CREDIT
 """Price of 100 holders of a page (rounded up). A holder has the same price as in a list of 500 holders."""
 EVIDENCE: Final = 50 * CREDIT
-CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
 ITEM: Final = 1 * CREDIT
 """The constants from ``PAGE_BASE`` to ``ITEM`` are prices of our own routes under ``/v0/x/``."""

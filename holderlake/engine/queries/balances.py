@@ -34,10 +34,6 @@ class Balances:
     holders: list[tuple[str, int]]
     negative: list[tuple[str, int]]
 
-    def share(self, amount: int) -> float:
-        """Return a raw amount as a part of the supply, from 0 to 1."""
-        return share_of(amount, self.supply)
-
 
 def share_of(amount: int, supply: int) -> float:
     """Return a raw amount as a part of the supply, from 0 to 1; 0 if the supply is 0.

@@ -104,7 +104,7 @@ def check_history(folder: Path) -> None:
 
 
 def removed_event_log(config: Path) -> str:
-    """Return the lines of a ``dagster.yaml`` that name the event log of Holderlake 0.2; empty if there are none."""
+    """Return the lines of a ``dagster.yaml`` that name the event log of Holderlake 0.3.0; empty if there are none."""
     section = _EVENT_LOG.search(config.read_text("utf-8")) if config.exists() else None
     return section[0] if section and re.search(r"module: *holderlake\.", section[0]) else ""
 

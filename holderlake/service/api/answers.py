@@ -6,7 +6,7 @@ credits are handled by ``metering``; endpoints beyond the contract are in ``extr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -63,20 +63,20 @@ def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
     return Answer(partial(render.objects, Chain, table), table)
 
 
-def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Return the answer to GET /v0/tokens/map, with ``service_score`` repeated in the fields ``score_names``."""
+def token_map(store: Store, request: MapRequest, now: datetime) -> Answer:
+    """Return the answer to GET /v0/tokens/map: the parts of a map that the options name."""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
-    plain = partial(render.token_map, tables, request.options, raw, score_names)
+    plain = partial(render.token_map, tables, request.options, raw)
     return Answer(plain, as_of=as_of, is_past=is_past, dt_update=render.dt_update(tables))
 
 
-def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Return the answer to GET /v0/tokens/metrics, with ``service_score`` repeated in the fields ``score_names``."""
+def metrics(store: Store, request: MetricsRequest, now: datetime) -> Answer:
+    """Return the answer to GET /v0/tokens/metrics: the figures of a map with default options."""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
-    return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))
+    return Answer(partial(render.metrics, tables), as_of=as_of, dt_update=render.dt_update(tables))
 
 
 def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:

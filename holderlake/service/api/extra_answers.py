@@ -23,7 +23,6 @@ from holderlake.core.contract.fields import fields_of
 from holderlake.core.contract.requests import MapOptions
 from holderlake.core.contract.times import from_unix, to_unix
 from holderlake.engine.catalog.labels import labels_of
-from holderlake.engine.maps.changes import map_changes
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
@@ -33,7 +32,6 @@ from holderlake.service.errors import ServiceError
 from holderlake.service.extra_models import EvidenceLink, HeldItem, ItemHolder, SourceLabel, Transfer, VerifiedToken
 from holderlake.service.extra_requests import (
     AddressItemsRequest,
-    ChangesRequest,
     EvidenceRequest,
     HoldersPageRequest,
     ItemRequest,
@@ -186,25 +184,6 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
 def verified(store: Store) -> dict[str, Any]:
     """Return the answer to GET /v0/x/verified: the last check of each token against a node."""
     return {"tokens": objects(VerifiedToken, read_verified(store.root))}
-
-
-def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
-    """Return the answer to GET /v0/x/tokens/changes: the changes of a map between two instants."""
-    options = request.options
-    (start, _), (end, is_past) = sorted(instant_of(instant, now) for instant in (options.before, options.after))
-    of_map = MapOptions(limit=options.limit, use_time_nodes=options.use_time_nodes)
-    tables = map_changes(store, request.chain, request.token_address, start, end, of_map, options.changes)
-
-    def plain() -> Any:
-        return {
-            "before": to_unix(start),
-            "after": to_unix(end),
-            "counts": tables["counts"].to_pylist()[0],
-            "holders": tables["holders"].to_pylist(),
-            "clusters": tables["clusters"].to_pylist(),
-        }
-
-    return Answer(plain, tables["holders"], end, is_past)
 
 
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:

@@ -164,10 +164,6 @@ class Charges:
             _log.warning("charge %s is not reserved: it was already settled, released or abandoned", charge)
         return results
 
-    def release_abandoned(self) -> int:
-        """Release the reservations of ended processes. Return their number."""
-        return self._database.run(self._release_abandoned)
-
     def balance(self, key_id: int) -> Balance:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
         rows = self._database.rows(_PLANS.where(KEYS.c.id == key_id))
@@ -240,13 +236,12 @@ class Charges:
             self._next_check_at = time.monotonic() + _CHECK_SECONDS
             return True
 
-    def _release_abandoned(self, db: StateConnection) -> int:
+    def _release_abandoned(self, db: StateConnection) -> None:
         owner = RESERVATIONS.c.owner
         ended = self._owner.ended(db, {*db.scalars(select(owner).distinct())})
         released = db.execute(delete(RESERVATIONS).where(owner.in_(ended))).rowcount
         if released:
             _log.warning("released %d reservations of ended processes", released)
-        return released
 
 
 def _balances(db: StateConnection, plans: Iterable[_Plan], today: date) -> dict[int, Balance]:

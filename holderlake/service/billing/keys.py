@@ -286,32 +286,6 @@ class KeyStore:
         """
         return self._charges.book(settled, released, requested)
 
-    def reserve(self, key_id: int, endpoint: str, cost: int) -> str:
-        """Reserve ``cost`` hundredths of a credit for one request. Return the id of the charge.
-
-        ``key_id`` is ``Key.id``, ``endpoint`` the name under which usage is counted. Raises ``CreditsExhausted`` and
-        ``KeyEnded``.
-        """
-        (result,) = self.book((), (), (ChargeRequest(key_id, endpoint, cost),))
-        if isinstance(result, Charge):
-            return result.id
-        raise result
-
-    def settle(self, charge: str) -> None:
-        """Turn the reservation with this id into a charge. Its date is the day of the reservation."""
-        self.book((charge,), (), ())
-
-    def release(self, charge: str) -> None:
-        """Delete the reservation with this id, so that its credits are available again."""
-        self.book((), (charge,), ())
-
-    def release_abandoned(self) -> int:
-        """Release the reservations of ended processes, whose answers were not sent. Return their number.
-
-        This happens automatically before a process's first reservation, and before a request is refused.
-        """
-        return self._charges.release_abandoned()
-
     def balance(self, key_id: int) -> Balance:
         """Return the credits of a key's account in its current month. Raises ``UnknownKey``."""
         return self._charges.balance(key_id)

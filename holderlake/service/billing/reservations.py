@@ -66,7 +66,7 @@ class Billing:
     async def close(self) -> None:
         """Wait until all charges and releases are in the database. Give up after three failed tries.
 
-        ``KeyStore.release_abandoned`` later releases the reservations that remained open.
+        Later reservations, of any process, release those that remained open.
         """
         for _ in range(_LAST_TRIES):
             await self._batches.flush()

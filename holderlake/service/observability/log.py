@@ -66,7 +66,7 @@ def log_config(log: Log) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"lines": {"()": JsonLines if log == "json" else TextLines}},
+        "formatters": {"lines": {"()": ServiceJsonLines if log == "json" else TextLines}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
         "loggers": dict.fromkeys(("holderlake", "uvicorn", "uvicorn.error"), ours)
@@ -104,7 +104,7 @@ def log_request(
     _requests.handle(record)
 
 
-class JsonLines(logging.Formatter):
+class ServiceJsonLines(logging.Formatter):
     """Formats a record as one line of ASCII JSON, with the service's own fields only."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 
 from holderlake.core.contract.errors import ERROR_KINDS
 from holderlake.service.output.openapi import examples
-from holderlake.service.output.render import OLDER_SCORE
 
 Schema = dict[str, Any]
 
@@ -33,11 +32,10 @@ def errors_table() -> str:
     return "\n".join(("| status | code | when |", "|---|---|---|", *rows))
 
 
-def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Sequence[str] = ()) -> None:
-    """Complete the app's OpenAPI document: served chains, required fields, examples, names of scores.
+def complete(app: FastAPI, chains: Callable[[], Sequence[str]]) -> None:
+    """Complete the app's OpenAPI document: served chains, required fields and examples.
 
-    ``chains`` returns the ids of the chains that are served now. ``score_names`` are the fields in which answers repeat
-    ``service_score``.
+    ``chains`` returns the ids of the chains that are served now.
     """
     write = app.openapi
 
@@ -46,7 +44,6 @@ def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Seq
         description = write()
         if is_new:
             _complete(description)
-            _name_scores(description["components"]["schemas"], score_names)
         for _, parameter in _parameters(description):
             if (parameter["in"], parameter["name"]) == ("path", "chain"):
                 parameter["schema"] = {"type": "string", "enum": list(chains())}
@@ -87,17 +84,6 @@ def _close_tokens_of_bodies(description: Schema) -> None:
     schemas["SubgraphRequest"]["properties"]["context_token_key"]["anyOf"][0] = reference
     body = description["paths"]["/v0/tokens/metadata"]["post"]["requestBody"]["content"]["application/json"]
     body["schema"]["items"] = reference
-
-
-def _name_scores(schemas: Schema, names: Sequence[str]) -> None:
-    """Add the fields ``names`` to the schema of scores. ``render`` repeats ``service_score`` in these fields."""
-    scores = schemas["Scores"]
-    score = scores["properties"]["service_score"]
-    holders = [scores] * bool(names) + [schemas["Map"]] * (OLDER_SCORE in names)
-    for schema in holders:
-        new_names = names if schema is scores else [OLDER_SCORE]
-        schema["properties"] |= {name: {**score, "title": name} for name in new_names}
-        schema["required"] = [*schema["required"], *new_names]
 
 
 def _operations(description: Schema) -> Iterator[Schema]:
@@ -165,7 +151,6 @@ def _request_examples() -> tuple[Schema, Schema]:
         "token_address": token["token_key"]["address"],
         "address": answers["address_metadata"]["address"],
         "query": token["metadata"]["symbol"],
-        "before": answers["x_changes"]["before"],
         "token_id": answers["x_item"]["token_id"],
     }
     return bodies, parameters

@@ -36,7 +36,6 @@ Values = Mapping[str, Sequence[Any]]
 Columns = Mapping[str, pa.ChunkedArray]
 
 _EXACT = Context(prec=400)
-OLDER_SCORE = "decentralization_score"
 """Name of ``service_score`` before version 0.3.0 of the API. It was a field of the map itself."""
 
 
@@ -149,13 +148,8 @@ def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list
     return objects(Holder, table, {**_raw_holdings(table, raw), **hidden})
 
 
-def token_map(
-    tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None, score_names: Sequence[str] = ()
-) -> Plain:
-    """Return the tables of a map as the contract's ``Map``.
-
-    ``raw`` adds raw amounts, None leaves them out. The result repeats ``service_score`` in the fields ``score_names``.
-    """
+def token_map(tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None) -> Plain:
+    """Return the tables of a map as the contract's ``Map``. ``raw`` adds raw amounts, None leaves them out."""
     links = _relationships(tables["grouped_transfers"], raw)
     parts: Values = {
         "ts_update": [to_unix(datetime.fromisoformat(dt_update(tables)))],
@@ -164,23 +158,13 @@ def token_map(
         "clusters": [_clusters(tables, raw) if options.return_clusters else None],
     }
     (answer,) = objects(Map, tables["maps"], parts)
-    _repeat_score(answer["metrics"], score_names)
-    older = {OLDER_SCORE: answer["metrics"]["scores"]["service_score"]} if OLDER_SCORE in score_names else {}
-    return answer | older
-
-
-def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
-    """Return the field ``metrics`` of the contract's ``Map``.
-
-    It repeats ``service_score`` in the fields ``score_names``.
-    """
-    (answer,) = objects(Metrics, tables["maps"])
-    _repeat_score(answer, score_names)
     return answer
 
 
-def _repeat_score(answer: Plain, score_names: Sequence[str]) -> None:
-    answer["scores"] |= dict.fromkeys(score_names, answer["scores"]["service_score"])
+def metrics(tables: Mapping[str, pa.Table]) -> Plain:
+    """Return the field ``metrics`` of the contract's ``Map``."""
+    (answer,) = objects(Metrics, tables["maps"])
+    return answer
 
 
 def dt_update(tables: Mapping[str, pa.Table]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -39,7 +38,7 @@ from holderlake.sources.files.undone import noted_hashes, without_undone
 from holderlake.sources.files.values import note_ambiguous, without_separators
 from holderlake.sources.formats import first_spelt, folded_name, spellings
 from holderlake.sources.problems import Rejected
-from holderlake.sources.raw_rows import RawTable, listed, nested_column, read_raw, rejected_rows, rows_where
+from holderlake.sources.raw_rows import RawTable, listed, nested_column, rejected_rows, rows_where
 
 FORMATS: Final = tuple(dict.fromkeys(preset.format for preset in PRESETS))
 """The names of formats, for ``FileOptions.format``."""
@@ -85,11 +84,6 @@ class FileTransfers:
     decimals: Mapping[Key, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     block_hashes: pa.Table | None = None
-
-
-def read_file(path: Path, options: FileOptions) -> FileTransfers:
-    """Return the transfers of a file as ``transfers_of`` does."""
-    return transfers_of(read_raw(path, options.rows_at), options)
 
 
 def transfers_of(raw: RawTable, options: FileOptions) -> FileTransfers:

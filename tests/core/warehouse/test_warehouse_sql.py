@@ -20,7 +20,6 @@ from holderlake.core.lake.lake import Lake
 from holderlake.core.settings.sections.lake import SqlSettings
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
-from holderlake.engine.maps.changes import Members, lineage
 from tests.core.warehouse.test_transfers import Home
 from tests.engine.test_items import moved
 from tests.engine.world import transfer as stored_transfer
@@ -216,20 +215,88 @@ def test_concentration_history_has_the_top_ten_of_each_instant(lake: Lake, wareh
     assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
 
 
+@pytest.mark.integration
+def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
+    history = [
+        [["a1", "a2", "a3"], ["b1", "b2"]],
+        [["b1", "b2", "b3"], ["a1", "a2", "a3"]],
+        [["a1", "a2"], ["b1", "b2", "b9"], ["c1", "c2"]],
+        [["c1", "c2"]],
+    ]
+    for day, clusters in zip(DAYS, history, strict=False):
+        write_maps(lake, "eth", day, {"0xa": clusters})
+    warehouse.load(lake)
+    found = query(
+        warehouse,
+        "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
+        " ORDER BY 1, 2 NULLS LAST, 3",
+    )
+    assert found == [
+        (1, 1, None, None, "first"),
+        (1, 2, None, None, "first"),
+        (2, 1, 2, 0.667, "grew"),
+        (2, 2, 1, 1.0, "same"),
+        (3, 1, 2, 0.667, "shrank"),
+        (3, 2, 1, 0.5, "changed"),
+        (3, 3, None, None, "born"),
+        (4, 1, 3, 1.0, "same"),
+        (4, None, 1, None, "died"),
+        (4, None, 2, None, "died"),
+    ]
+
+
+def test_cluster_lineage_weighs_members_by_their_share(lake: Lake, warehouse: Warehouse) -> None:
+    """The cluster's only large holder, with exactly half of its share, is with three others on the next map."""
+    for day, shares in enumerate(
+        ({"whale": 0.12, "a": 0.04, "b": 0.04, "c": 0.04}, {"whale": 0.12, "x": 0.1, "y": 0.1, "z": 0.1})
+    ):
+        tables = map_tables("eth", DAYS[day], {"0xa": [[*shares]]}, shares=shares)
+        write(lake, "maps", "eth", DAYS[day], tables, {"0xa"})
+    warehouse.load(lake)
+    found = query(
+        warehouse,
+        "SELECT event, previous_cluster_id, round(previous_share, 2), round(share, 2), members, shared_members"
+        " FROM cluster_lineage WHERE timestamp = ?",
+        DAYS[1],
+    )
+    assert found == [("grew", 1, 0.24, 0.42, 4, 1)]
+
+
+def _lineage(before: list[set[str]], after: list[set[str]]) -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """Yield each change with the numbers of its earlier and later clusters. All members have equal shares."""
+    related = [
+        (origin, heir)
+        for origin, old in enumerate(before, start=1)
+        for heir, new in enumerate(after, start=1)
+        if 2 * len(old & new) >= min(len(old), len(new))
+    ]
+    for number in range(1, len(after) + 1):
+        origins = tuple(origin for origin, heir in related if heir == number)
+        if len(origins) != 1:
+            yield "merged" if origins else "born", origins, (number,)
+    for number, old in enumerate(before, start=1):
+        heirs = tuple(heir for origin, heir in related if origin == number)
+        if len(heirs) != 1:
+            yield "split" if heirs else "died", (number,), heirs
+        elif [origin for origin, heir in related if heir == heirs[0]] == [number]:
+            new = after[heirs[0] - 1]
+            growth = len(new) - len(old)
+            kind = "grew" if growth > 0 else "shrank" if growth else "same" if old == new else "changed"
+            yield kind, (number,), heirs
+
+
 @pytest.mark.later(long=1)
 @pytest.mark.integration
 @pytest.mark.parametrize("seed", range(3))
-def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Warehouse, seed: int) -> None:
+def test_cluster_lineage_equals_its_definition(lake: Lake, warehouse: Warehouse, seed: int) -> None:
     random = Random(seed)
     maps = []
     for day in range(6):
-        letters = random.sample("abcdefghijkl", 12)
+        letters = random.sample("abcdefghijklmnop", 12)
         cuts = sorted(random.sample(range(2, 11, 2), 3))
         clusters = [letters[first:last] for first, last in pairwise([0, *cuts])]
-        parts = {letter: random.choice([1, 1, 2, 9]) for letter in letters}
-        shares = {letter: part / 64 for letter, part in parts.items()}
-        write(lake, "maps", "eth", DAYS[day], map_tables("eth", DAYS[day], {"0xa": clusters}, shares=shares), {"0xa"})
-        maps.append([Members({one: parts[one] for one in each}, sum(shares[one] for one in each)) for each in clusters])
+        write_maps(lake, "eth", DAYS[day], {"0xa": clusters})
+        maps.append([{*one} for one in clusters])
     warehouse.load(lake)
     found = query(
         warehouse,
@@ -245,11 +312,7 @@ def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Wa
             ours.add((when, "split", (split,), tuple(parts)))
         if not merged and not split:
             ours.add((when, event, (previous,) if event != "born" else (), (cluster,) if event != "died" else ()))
-    expected = {
-        (DAYS[day], one.change, tuple(one.clusters_before), tuple(one.clusters_after))
-        for day in range(1, 6)
-        for one in lineage(maps[day - 1], maps[day])
-    }
+    expected = {(DAYS[day], *one) for day in range(1, 6) for one in _lineage(maps[day - 1], maps[day])}
     assert {one for one in ours if one[1] != "split"} == {one for one in expected if one[1] != "split"}
     assert {(one[0], one[2]) for one in ours if one[1] == "split"} <= {(one[0], one[2]) for one in expected}
 

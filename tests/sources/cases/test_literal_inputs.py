@@ -23,11 +23,11 @@ from holderlake.errors import SomeFailed
 from holderlake.sources import raw_rows
 from holderlake.sources.balance_lists import BalanceOptions, balance_map, read_balances
 from holderlake.sources.files.mapping import parse_map
-from holderlake.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.sources.files.transfers import FileOptions, FileTransfers
 from holderlake.sources.labels import read_labels
 from holderlake.sources.token_lists import read_tokens
 from tests.sources.foreign import csv_text
-from tests.sources.reading import written
+from tests.sources.reading import read_file, written
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 TX = [f"0x{number:064x}" for number in range(1, 9)]

@@ -15,11 +15,11 @@ from holderlake.core.contract.chains.addresses import parse_address
 from holderlake.engine.errors import BadSource
 from holderlake.sources.balance_lists import BalanceOptions, balance_map, read_balances
 from holderlake.sources.files.mapping import ColumnMap, parse_map, suggestion
-from holderlake.sources.files.transfers import FileOptions, read_file
+from holderlake.sources.files.transfers import FileOptions
 from holderlake.sources.notices import rounded_values
 from holderlake.sources.raw_rows import read_raw
 from holderlake.sources.token_lists import is_token_list, read_tokens
-from tests.sources.reading import written
+from tests.sources.reading import read_file, written
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 HASH, NEXT = (f"0x{number:064x}" for number in (1, 2))

@@ -1,4 +1,4 @@
-"""Endpoints beyond the contract: pages of holders, links of clusters, changes, NFT items, labels, usage, rules."""
+"""Endpoints beyond the contract: pages of holders, links of clusters, NFT items, labels, usage, rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from holderlake.service.extra_models import (
     Evidence,
     HoldersPage,
     ItemHolders,
-    MapChanges,
     OwnerClusters,
     Usage,
     VerifiedTokens,
@@ -31,8 +30,6 @@ from holderlake.service.extra_models import (
 from holderlake.service.extra_requests import (
     AddressItemsOptions,
     AddressItemsRequest,
-    ChangesOptions,
-    ChangesRequest,
     EvidenceOptions,
     EvidenceRequest,
     HoldersPageRequest,
@@ -85,17 +82,6 @@ async def x_clusters(token: PathToken, options: Annotated[OwnersOptions, Query()
     """The holders that probably have one owner, by evidence of several kinds, with the links and their confidence."""
     request = OwnersRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.owners, tabular=True)
-
-
-@router.get(
-    "/tokens/changes/{chain}/{token_address}",
-    response_model=MapChanges,
-    responses=described("x_changes", *_OF_ONE_TOKEN, tabular=True),
-)
-async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()], meter: MeterDependency) -> Response:
-    """Changes between two instants: holders in, out, up, down; clusters born, merged, split."""
-    request = ChangesRequest(chain=token.chain, token_address=token.address, options=options)
-    return await meter.answer(request, answers.changes, cacheable=True, tabular=True)
 
 
 @router.get(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
@@ -34,16 +33,14 @@ _TokenKeys = Annotated[list[TokenKey], Body(max_length=MAX_METADATA_TOKENS)]
 async def token_map(token: PathToken, options: MapQuery, meter: MeterDependency) -> Response:
     """A token's holders, the transfers between them, their clusters and metrics, now or at a past instant."""
     request = MapRequest(chain=token.chain, token_address=token.address, options=options)
-    compute = partial(answers.token_map, score_names=meter.backend.settings.score_names)
-    return await meter.answer(request, compute, cacheable=True)
+    return await meter.answer(request, answers.token_map, cacheable=True)
 
 
 @router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=described("metrics", *_OF_ONE_TOKEN))
 async def metrics(token: PathToken, meter: MeterDependency) -> Response:
     """The metrics of a token's map with default options, which include magic nodes and time nodes."""
     request = MetricsRequest(chain=token.chain, token_address=token.address)
-    compute = partial(answers.metrics, score_names=meter.backend.settings.score_names)
-    return await meter.answer(request, compute, cacheable=True)
+    return await meter.answer(request, answers.metrics, cacheable=True)
 
 
 @router.get(
