@@ -78,6 +78,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         numbers[test] += 1
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Return the event loop of tests that are coroutines, which the mark ``anyio`` runs."""
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True)
 def processes_end_with_their_test() -> Iterator[None]:
     """Kill the processes that a test leaves, however it ends. Fixtures of modules and of the session keep theirs."""

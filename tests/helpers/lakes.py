@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -48,9 +49,13 @@ def holders(
 
 
 def map_tables(
-    chain: str, as_of: datetime, clusters: Mapping[str, Sequence[Sequence[str]]], score: float = 50.0
+    chain: str,
+    as_of: datetime,
+    clusters: Mapping[str, Sequence[Sequence[str]]],
+    score: float = 50.0,
+    shares: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, pa.Table]:
-    """Return the five tables of maps by token, each with clusters of these holders."""
+    """Return the five tables of maps by token, each with clusters of these holders. Their share is 0.1 by default."""
     maps, nodes, transfers, groups, members = [], [], [], [], []
     for token, listed in clusters.items():
         of_token = {"token_address": token}
@@ -58,11 +63,11 @@ def map_tables(
         for number, addresses in enumerate(listed, 1):
             amount = amount_columns("amount", Decimal(len(addresses)))
             counts = {"holder_count": len(addresses), "magic_node_count": 0}
-            groups.append(of_token | {"cluster_id": number, "share": 0.1 * len(addresses)} | counts | amount)
-            for address in addresses:
-                nodes.append(
-                    of_token | {"kind": "top_holder", "address": address, "is_shown_on_map": True, "share": 0.1}
-                )
+            of_each = [shares.get(address, 0.1) for address in addresses]
+            groups.append(of_token | {"cluster_id": number, "share": sum(of_each)} | counts | amount)
+            for address, share in zip(addresses, of_each, strict=True):
+                holder = {"kind": "top_holder", "address": address, "is_shown_on_map": True, "share": share}
+                nodes.append(of_token | holder)
                 members.append(of_token | {"cluster_id": number, "address": address, "kind": "holder"})
             for one, other in pairwise(addresses):
                 transfers.append(of_token | transfer(one, other, token, chain))

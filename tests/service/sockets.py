@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -35,10 +35,15 @@ class Served:
     def open_connections(self) -> int:
         return len(self.server.server_state.connections)
 
-    @contextmanager
-    def connect(self) -> Iterator[Peer]:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as made, made.makefile("rb") as read:
-            yield Peer(made, read)
+    def connect(self) -> AbstractContextManager[Peer]:
+        return connected(self.port)
+
+
+@contextmanager
+def connected(port: int | None) -> Iterator[Peer]:
+    """Open a connection to a port of this machine."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as made, made.makefile("rb") as read:
+        yield Peer(made, read)
 
 
 @contextmanager

@@ -50,11 +50,6 @@ def test_raw_amounts_are_the_chains_integers(caller, world):
     assert holder.holder_data.amount_raw == str(world.wide_amount)
 
 
-def test_raw_amounts_only_on_request(caller, world):
-    assert b"_raw" not in _get(caller, f"/v0/tokens/holders/eth/{world.token}").content
-    assert b"_raw" not in _get(caller, f"/v0/tokens/map/eth/{world.token}", return_nodes=True).content
-
-
 def test_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
     query = {"return_nodes": True, "return_relationships": True, "return_raw_amounts": True}
     found = exact_json.decode(_get(caller, f"/v0/tokens/map/eth/{world.token}", **query).content, Map)
@@ -165,15 +160,6 @@ def test_evidence_lists_the_transfers_of_a_cluster(caller, world):
     ]
     without = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}", use_time_nodes="false").json()
     assert len(without["clusters"]) == 2
-
-
-def test_evidence_covers_each_cluster_of_the_map(caller, world):
-    clusters = _get(caller, f"/v0/tokens/map/eth/{world.token}").json()["clusters"]
-    found = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}").json()["clusters"]
-    for cluster, evidence in zip(clusters, found, strict=True):
-        links = evidence["links"]
-        tied = {link[f"{end}_address"] for link in links for end in ("from", "to") if link[f"{end}_kind"] != "time"}
-        assert tied == {*cluster["holders"], *cluster["magic_nodes"]}
 
 
 def test_clusters_of_one_owner_have_the_links_behind_them(caller, world):

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
-from urllib.parse import quote
 
 import pytest
 from pydantic import SecretStr
 
-from holderlake.core.storage.postgresql import Postgres, Unreachable
+from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.sqlite import DatabaseBusy, DatabaseError
 from holderlake.service.billing.keys import (
     Key,
@@ -291,41 +290,16 @@ def _all_words(error: BaseException) -> str:
 @pytest.mark.parametrize(
     "url",
     [
-        "hunter2",
         "mysql://user:hunter2@host/name",
         "postgresql://user:hunter2@host:port/name",
-        "postgresql:user:hunter2@host/name",
+        "postgresql://u:hunter2@127.0.0.1:1/n",
     ],
+    ids=["another database", "invalid", "unreachable"],
 )
-def test_invalid_url_is_not_repeated_in_the_error(url):
+def test_unusable_url_is_reported_by_its_setting_without_the_password(url, caplog):
     with pytest.raises(DatabaseError, match=r"service\.database") as caught:
         KeyStore(_place(url), SECRET)
-    assert "hunter2" not in _all_words(caught.value)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://user:hunter2@127.0.0.1:1/name",  # an unused port
-        "postgresql://user:one@hunter2@127.0.0.1:1/name",  # a password that should have been escaped
-    ],
-)
-def test_unreachable_server_is_reported_without_the_password(url, caplog):
-    with pytest.raises(Unreachable) as caught:
-        KeyStore(_place(url), SECRET)
     assert "hunter2" not in _all_words(caught.value) + caplog.text
-
-
-def test_wrong_password_is_reported_without_it(postgres_server, postgres_url, caplog):
-    wrong = postgres_url.replace(quote(postgres_server.password, safe=""), "hunter2")
-    with pytest.raises(DatabaseError, match="rejects the user or password") as caught:
-        KeyStore(_place(wrong), SECRET)
-    assert "hunter2" not in _all_words(caught.value) + caplog.text
-
-
-def test_missing_database_is_reported(postgres_url):
-    with pytest.raises(DatabaseError, match="does not exist"):
-        KeyStore(_place(postgres_url + "_elsewhere"), SECRET)
 
 
 def test_logs_and_reprs_show_no_secret(ledger, caplog):

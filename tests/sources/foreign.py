@@ -66,12 +66,16 @@ def as_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return b"".join(as_json(row) + b"\n" for row in rows)
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]], delimiter: str = ",", newline: str = "\n") -> bytes:
+def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str = ",", newline: str = "\n") -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter, lineterminator=newline)
     writer.writeheader()
     writer.writerows(rows)
-    return text.getvalue().encode()
+    return text.getvalue()
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], delimiter: str = ",", newline: str = "\n") -> bytes:
+    return csv_text(rows, delimiter, newline).encode()
 
 
 def as_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -1,7 +1,8 @@
-"""Transfers of a file."""
+"""Small files, and the transfers of a file without its invalid rows, for tests that expect none."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,13 @@ from holderlake.sources.raw_rows import read_raw
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
     """Return the transfers of a file and its invalid rows."""
     return transfers_of(read_raw(path, options.rows_at), options)
+
+
+def written(folder: Path, content: object, name: str = "file.json") -> Path:
+    """Write a text, or another value as JSON, and return the path of the file."""
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
 
 
 def read_transfers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,6 @@ SOL_MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 SOL_ANN, SOL_BOB = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM", "9wzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
 ODD_ROW = {"src": SOL_ANN, "dst": SOL_BOB, "raw": str(MAX), "slot": "250000000", "at": "2024-01-01T00:00:00Z"}
 ODD_MAP = ("from_address=src", "to_address=dst", "value=raw", "block_number=slot", "block_time=at")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 def odd(path: Path, *pairs: str, constants: tuple[str, ...] = (f"token_address={SOL_MINT}",)) -> list[dict[str, Any]]:

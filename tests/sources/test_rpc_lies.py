@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,12 +30,6 @@ from tests.helpers.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, Scri
 BLOCKS = 300
 Serve = Callable[..., ScriptedNode]
 Calls = list[dict[str, Any]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -137,16 +130,6 @@ def test_undone_blocks_are_those_of_the_chain_since_the_time(store: Store) -> No
     record_undone(store, "eth", 3, second)
     asked = [("eth", first), ("bsc", first), ("eth", second), ("bsc", second)]
     assert [undone_after(store.root, *one) for one in asked] == [4, 8, 4, None]
-
-
-def test_a_limit_for_one_block_is_an_error_that_says_so(store: Store, serve: Serve) -> None:
-    def limited(params: list[Any], result: Any) -> Any:
-        raise Fault(-32005, "query returned more than 10000 results")
-
-    node = serve(lying("eth_getLogs", limited))
-    with pytest.raises(RpcError, match="more than 10000 results"):
-        import_chain(store, node.url, tokens=(TOKEN,))
-    assert values(store) == []
 
 
 def test_an_answer_cut_off_without_a_word_is_noticed(store: Store, serve: Serve) -> None:

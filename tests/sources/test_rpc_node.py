@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import SecretStr
 
 from holderlake.engine.catalog.labels import labels_of
@@ -21,12 +18,6 @@ from tests.helpers.chain.scripted import ScriptedNode, send, way_to
 ZERO = "0x" + "00" * 20
 ANN, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 GREATEST = 2**256 - 1
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 def rows(store: Store, token: str) -> list[tuple[Any, ...]]:

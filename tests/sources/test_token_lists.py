@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,9 @@ from holderlake.engine.records import TRANSFERS, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.sources.token_lists import read_tokens
 from tests.sources.conftest import HOLDERLAKE_ROW
+from tests.sources.reading import written
 
 TOKEN = {"chainId": 56, "address": "0x" + "A" * 40, "name": "Quill", "symbol": "QLL", "decimals": 9}
-
-
-def written(tmp_path: Path, content: Any) -> Path:
-    path = tmp_path / "tokens.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return path
 
 
 def read_list(tmp_path: Path, *tokens: dict[str, Any]) -> list[TokenInfo]:
@@ -112,7 +106,7 @@ def test_an_invalid_token_list_is_refused(tmp_path: Path, content: Any, words: s
 
 def test_a_gzipped_list_is_read_like_a_plain_one(tmp_path: Path) -> None:
     plain = written(tmp_path, {"name": "a list", "tokens": [TOKEN]})
-    packed = tmp_path / "tokens.json.gz"
+    packed = tmp_path / "file.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert read_tokens(packed).tokens == read_tokens(plain).tokens != []
 

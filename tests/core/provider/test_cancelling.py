@@ -28,11 +28,11 @@ def busy(path: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_call_cancelled_while_reserving_releases_its_credits(tmp_path: Path, times: int) -> None:
+async def test_a_call_cancelled_while_reserving_releases_its_credits(tmp_path: Path, times: int) -> None:
     """Several partitions that fail cancel each other's calls more than once."""
-
-    async def cancelled(ledger: CreditLedger) -> None:
+    with closing(CreditLedger(tmp_path / "ledger.sqlite")) as ledger:
         async with ProviderClient(NOBODY, None) as client:
             provider = Fetcher(client, ledger, AnswerArchive(tmp_path / "archive"), "tests", "run")
             with busy(tmp_path / "ledger.sqlite"):
@@ -43,8 +43,5 @@ def test_a_call_cancelled_while_reserving_releases_its_credits(tmp_path: Path, t
                     await asyncio.sleep(0.01)
             with pytest.raises(asyncio.CancelledError):
                 await call
-
-    with closing(CreditLedger(tmp_path / "ledger.sqlite")) as ledger:
-        asyncio.run(cancelled(ledger))
         assert ledger.unsettled() == []
         assert [row.uncharged_calls for row in ledger.report("run")] == [1]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -15,7 +18,7 @@ from holderlake.core.archive.archive import AnswerArchive
 from holderlake.core.contract.prices import MAP_BASE
 from holderlake.core.contract.requests import MapRequest
 from holderlake.core.provider.client import ProviderClient
-from holderlake.core.provider.fetcher import Fetcher
+from holderlake.core.provider.fetcher import Fetcher, Response
 from holderlake.core.provider.ledger.entries import (
     Claimed,
     MarkBroken,
@@ -30,10 +33,11 @@ from holderlake.core.storage.postgresql import Postgres
 from holderlake.core.storage.sqlite import DatabaseError
 from holderlake.core.storage.state import Where
 from tests.core.provider.conftest import as_text
-from tests.helpers.misbehaving import Misbehaving, answer, held, token_map
+from tests.helpers.misbehaving import Misbehaving, Step, answer, held, token_map
 from tests.helpers.postgres import PostgresServer
 from tests.helpers.processes import PIPE, Process, event, start, wait_until
 
+pytestmark = pytest.mark.anyio
 WANTED = Reserve("run", "map", "eth/0xaa", 100, answer="a" * 64)
 
 RESERVE = """
@@ -77,9 +81,9 @@ def entry(ledger: CreditLedger) -> int:
     return reserved.entry
 
 
-def another_process(where: Where) -> Process:
+def another_process(where: Where, answer: str = "a" * 64) -> Process:
     """Another process, which reserves the cost of the same answer and does nothing more."""
-    process = start(RESERVE, as_text(where), WANTED.answer or "", stdout=PIPE)
+    process = start(RESERVE, as_text(where), answer, stdout=PIPE)
     assert process.stdout is not None
     assert "Reservation" in process.stdout.readline()
     return process
@@ -129,60 +133,69 @@ def test_a_process_ends_the_claims_of_processes_that_were_killed_before(where: W
     assert not list(tmp_path.rglob("*.running"))
 
 
+REQUEST = MapRequest(chain="eth", token_address=f"0x{1:040x}")
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """A fetcher, its ledger and archive, and the server that answers it."""
+
+    server: Misbehaving
+    client: ProviderClient
+    ledger: CreditLedger
+    archive: AnswerArchive
+
+    def fetch(self, run: str = "run") -> Coroutine[Any, Any, Response]:
+        return Fetcher(self.client, self.ledger, self.archive, "them", run).fetch(REQUEST, None)
+
+    def books(self) -> tuple[int, int]:
+        """Spent and reserved."""
+        return self.ledger.totals().spent, self.ledger.totals().reserved
+
+
+@asynccontextmanager
+async def fetching(where: Where, folder: Path, step: Step) -> AsyncIterator[Fetching]:
+    async with Misbehaving([step]) as server, ProviderClient(server.address, None) as client:
+        with CreditLedger(where) as ledger:
+            yield Fetching(server, client, ledger, AnswerArchive(folder / "archive"))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
-def test_a_fetch_waits_for_the_answer_that_another_process_fetches(where: Where, tmp_path: Path) -> None:
-    async def work() -> None:
-        async with Misbehaving([answer(token_map(), after=0.3)]) as server:
-            processes = [
-                start(FETCH, as_text(where), str(tmp_path / "archive"), server.address, stdout=PIPE) for _ in range(3)
-            ]
-            printed = [(await asyncio.to_thread(process.communicate))[0] for process in processes]
-            assert sorted(printed) == ["0\n", "1\n", "1\n"]
-            assert len(server.received) == 1
-            with CreditLedger(where) as ledger:
-                assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 0)
-
-    asyncio.run(work())
+async def test_a_fetch_waits_for_the_answer_that_another_process_fetches(where: Where, tmp_path: Path) -> None:
+    async with fetching(where, tmp_path, answer(token_map(), after=0.3)) as here:
+        arguments = (as_text(where), str(tmp_path / "archive"), here.server.address)
+        processes = [start(FETCH, *arguments, stdout=PIPE) for _ in range(3)]
+        printed = [(await asyncio.to_thread(process.communicate))[0] for process in processes]
+        assert sorted(printed) == ["0\n", "1\n", "1\n"]
+        assert len(here.server.received) == 1
+        assert here.books() == (MAP_BASE, 0)
 
 
 @pytest.mark.integration
-def test_a_fetch_waits_as_long_as_the_other_process_lives(where: Where, tmp_path: Path) -> None:
-    async def work() -> None:
-        async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
-            archive = AnswerArchive(tmp_path / "archive")
-            request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
-            process = start(RESERVE, as_text(where), archive.key("them", request, None), stdout=PIPE)
-            assert process.stdout is not None
-            assert "Reservation" in process.stdout.readline()
-            with process, CreditLedger(where) as ledger:
-                fetching = asyncio.create_task(Fetcher(client, ledger, archive, "them", "run").fetch(request, None))
-                await asyncio.sleep(0.3)
-                assert not server.received
-                process.send_signal(signal.SIGKILL)
-                assert not (await fetching).from_archive
-                assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 100)
-
-    asyncio.run(work())
+async def test_a_fetch_waits_as_long_as_the_other_process_lives(where: Where, tmp_path: Path) -> None:
+    async with fetching(where, tmp_path, answer(token_map())) as here:
+        with another_process(where, here.archive.key("them", REQUEST, None)) as process:
+            fetch = asyncio.create_task(here.fetch())
+            await asyncio.sleep(0.3)
+            assert not here.server.received
+            process.send_signal(signal.SIGKILL)
+            assert not (await fetch).from_archive
+            assert here.books() == (MAP_BASE, 100)
 
 
-def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, tmp_path: Path) -> None:
-    async def work() -> None:
-        async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
-            archive = AnswerArchive(tmp_path / "archive")
-            request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
-            with CreditLedger(where) as ledger, CreditLedger(where) as other:
-                claim = Reserve("other", "map", None, 100, answer=archive.key("them", request, None))
-                assert isinstance(one(other, claim), Reservation)
-                fetching = asyncio.create_task(Fetcher(client, ledger, archive, "them", "run").fetch(request, None))
-                await asyncio.sleep(0.05)
-                fetching.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await fetching
-                assert ledger.totals().reserved == 100
-                assert not server.received
-
-    asyncio.run(work())
+async def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, tmp_path: Path) -> None:
+    async with fetching(where, tmp_path, answer(token_map())) as here:
+        with CreditLedger(where) as other:
+            claim = Reserve("other", "map", None, 100, answer=here.archive.key("them", REQUEST, None))
+            assert isinstance(one(other, claim), Reservation)
+            fetch = asyncio.create_task(here.fetch())
+            await asyncio.sleep(0.05)
+            fetch.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await fetch
+            assert here.books() == (0, 100)
+            assert not here.server.received
 
 
 @pytest.mark.long
@@ -203,47 +216,32 @@ def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: Pos
         assert ledger.totals().reserved == 200
 
 
-def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: PostgresServer, tmp_path: Path) -> None:
-    async def work() -> None:
-        is_broken = asyncio.Event()
-        slow = held(answer(token_map()), is_broken)
-        async with Misbehaving([slow]) as server, ProviderClient(server.address, None) as client:
-            with CreditLedger(where) as ledger:
-                provider = Fetcher(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
-                request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
-                fetching = asyncio.create_task(provider.fetch(request, None))
-                await event(lambda: server.received)
-                await asyncio.to_thread(postgres_server.end_sessions, name)
-                is_broken.set()
-                assert (await fetching).cost == MAP_BASE
-                assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 0)
-
-    url = postgres_server.new_database()
-    name = url.rpartition("/")[2]
+async def test_a_connection_that_breaks_during_a_call_loses_nothing(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    url, is_broken = postgres_server.new_database(), asyncio.Event()
     where = Postgres(SecretStr(url), tmp_path / "ledger.sqlite")
-    asyncio.run(work())
+    async with fetching(where, tmp_path, held(answer(token_map()), is_broken)) as here:
+        fetch = asyncio.create_task(here.fetch())
+        await event(lambda: here.server.received)
+        await asyncio.to_thread(postgres_server.end_sessions, url.rpartition("/")[2])
+        is_broken.set()
+        assert (await fetch).cost == MAP_BASE
+        assert here.books() == (MAP_BASE, 0)
 
 
 @pytest.mark.long
-def test_an_answer_is_kept_if_the_database_stays_away(tmp_path: Path, own_postgres: PostgresServer) -> None:
-    async def work() -> None:
-        is_down = asyncio.Event()
-        slow = held(answer(token_map()), is_down)
-        async with Misbehaving([slow]) as server, ProviderClient(server.address, None) as client:
-            archive = AnswerArchive(tmp_path / "archive")
-            request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
-            with CreditLedger(where) as ledger:
-                fetching = asyncio.create_task(Fetcher(client, ledger, archive, "them", "run").fetch(request, None))
-                await event(lambda: server.received)
-                await asyncio.to_thread(own_postgres.stop)
-                is_down.set()
-                with pytest.raises(DatabaseError, match="then try again"):
-                    await fetching
-                await asyncio.to_thread(own_postgres.start)
-                again = await Fetcher(client, ledger, archive, "them", "next run").fetch(request, None)
-                assert again.from_archive
-                assert len(server.received) == 1
-                assert (ledger.totals().spent, ledger.totals().reserved) == (0, MAP_BASE)
-
+async def test_an_answer_is_kept_if_the_database_stays_away(tmp_path: Path, own_postgres: PostgresServer) -> None:
     where = Postgres(SecretStr(own_postgres.url()), tmp_path / "ledger.sqlite", bridged_seconds=0.2)
-    asyncio.run(work())
+    is_down = asyncio.Event()
+    async with fetching(where, tmp_path, held(answer(token_map()), is_down)) as here:
+        fetch = asyncio.create_task(here.fetch())
+        await event(lambda: here.server.received)
+        await asyncio.to_thread(own_postgres.stop)
+        is_down.set()
+        with pytest.raises(DatabaseError, match="then try again"):
+            await fetch
+        await asyncio.to_thread(own_postgres.start)
+        assert (await here.fetch("next run")).from_archive
+        assert len(here.server.received) == 1
+        assert here.books() == (0, MAP_BASE)

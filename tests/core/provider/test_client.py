@@ -10,8 +10,9 @@ import logging
 import traceback
 import tracemalloc
 import zlib
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -22,13 +23,12 @@ from holderlake.core.contract.requests import (
     ChainsRequest,
     MapOptions,
     MapRequest,
-    Request,
     TokensMetadataRequest,
 )
 from holderlake.core.contract.times import utc_now
 from holderlake.core.provider import errors
 from holderlake.core.provider.attempts import LONGEST_WAIT, CallOptions
-from holderlake.core.provider.client import ProviderClient
+from holderlake.core.provider.client import ProviderClient, Response
 from holderlake.core.provider.errors import ProviderError
 from tests.helpers.misbehaving import (
     CHAINS,
@@ -45,58 +45,62 @@ from tests.helpers.misbehaving import (
 )
 from tests.helpers.processes import PATIENCE
 
+pytestmark = pytest.mark.anyio
 KEY = "sk-very-secret-0123456789"
 TOKEN = "0x00000000000000000000000000000000000000aa"
 OK = answer(CHAINS)
-T = TypeVar("T")
+Key = str | SecretStr | None
 
 
-def talk(steps: list[Step], work: Callable[[ProviderClient, Misbehaving], Awaitable[T]], **options: Any) -> T:
-    """Run ``work`` with a server that plays the steps and a client that retries fast."""
+@asynccontextmanager
+async def talking(
+    steps: list[Step], key: Key = KEY, **options: Any
+) -> AsyncIterator[tuple[ProviderClient, Misbehaving]]:
+    """Serve the steps, and give a client that retries fast and the server."""
     chosen = {"timeout": PATIENCE, "attempts": 3, "first_wait": 0.01} | options
-
-    async def play() -> T:
-        async with Misbehaving(steps) as server, ProviderClient(server.address, KEY, **chosen) as client:
-            return await work(client, server)
-
-    return asyncio.run(play())
+    async with Misbehaving(steps) as server, ProviderClient(server.address, key, **chosen) as client:
+        yield client, server
 
 
-def ask(steps: list[Step], request: Request | None = None, **options: Any) -> tuple[Any, Misbehaving]:
+def ask(steps: list[Step], **options: Any) -> tuple[Any, Misbehaving]:
     """Return the answer or the error, and the server with the requests that it received."""
 
-    async def work(client: ProviderClient, server: Misbehaving) -> tuple[Any, Misbehaving]:
-        try:
-            return await client.ask(request or ChainsRequest()), server
-        except ProviderError as failure:
-            return failure, server
+    async def asked() -> tuple[Any, Misbehaving]:
+        async with talking(steps, **options) as (client, server):
+            try:
+                return await client.ask(ChainsRequest()), server
+            except ProviderError as failure:
+                return failure, server
 
-    return talk(steps, work, **options)
+    return asyncio.run(asked())
 
 
-def test_requests_follow_the_contract() -> None:
-    async def work(client: ProviderClient, server: Misbehaving) -> None:
+async def raw_answer(step: Step, key: Key = KEY) -> Response:
+    async with talking([step], key) as (client, _):
+        return await client.send(ChainsRequest())
+
+
+async def test_requests_follow_the_contract() -> None:
+    async with talking([OK, answer({"metrics": {}}), answer([])]) as (client, server):
         await client.ask(ChainsRequest())
         await client.send(MapRequest(chain="eth", token_address=TOKEN, options=MapOptions(limit=250, refresh=True)))
         tokens = (TokenKey(chain="eth", address=TOKEN),)
         await client.send(TokensMetadataRequest(tokens=tokens, return_token_stats=True))
-        chains, a_map, tokens_sent = server.received
-        assert (chains.method, chains.target) == ("GET", "/v0/chains")
-        assert chains.headers["x-apikey"] == KEY
-        assert chains.headers["user-agent"].startswith("holderlake")
-        assert a_map.target == f"/v0/tokens/map/eth/{TOKEN}?limit=250&refresh=true"
-        assert (tokens_sent.method, tokens_sent.target) == ("POST", "/v0/tokens/metadata?return_token_stats=true")
-        assert json.loads(tokens_sent.body) == [{"chain": "eth", "address": TOKEN}]
-        assert tokens_sent.headers["content-type"] == "application/json"
-        assert len({received.connection for received in server.received}) == 1
-
-    talk([OK, answer({"metrics": {}}), answer([])], work)
+    chains, a_map, tokens_sent = server.received
+    assert (chains.method, chains.target) == ("GET", "/v0/chains")
+    assert chains.headers["x-apikey"] == KEY
+    assert chains.headers["user-agent"].startswith("holderlake")
+    assert a_map.target == f"/v0/tokens/map/eth/{TOKEN}?limit=250&refresh=true"
+    assert (tokens_sent.method, tokens_sent.target) == ("POST", "/v0/tokens/metadata?return_token_stats=true")
+    assert json.loads(tokens_sent.body) == [{"chain": "eth", "address": TOKEN}]
+    assert tokens_sent.headers["content-type"] == "application/json"
+    assert len({received.connection for received in server.received}) == 1
 
 
-def test_raw_answer_has_cost_balance_and_time() -> None:
+async def test_raw_answer_has_cost_balance_and_time() -> None:
     headers = {"X-Credits-Cost": "25.01", "X-Credits-Remaining": "1000.00", "X-Dt-Update": "2026-11-20T00:00:00.000000"}
     before = utc_now()
-    raw = talk([answer(CHAINS, headers=headers)], lambda client, _: client.send(ChainsRequest()))
+    raw = await raw_answer(answer(CHAINS, headers=headers))
     assert (raw.cost, raw.credits_remaining) == (2501, 100_000)
     assert raw.fetched_at.tzinfo is None
     assert before <= raw.fetched_at <= utc_now()
@@ -104,9 +108,8 @@ def test_raw_answer_has_cost_balance_and_time() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "much", "1.234", "-1.00", "nan"])
-def test_invalid_cost_header_counts_as_missing(said: str) -> None:
-    raw = talk([answer(CHAINS, headers={"X-Credits-Cost": said})], lambda client, _: client.send(ChainsRequest()))
-    assert raw.cost is None
+async def test_invalid_cost_header_counts_as_missing(said: str) -> None:
+    assert (await raw_answer(answer(CHAINS, headers={"X-Credits-Cost": said}))).cost is None
 
 
 @pytest.mark.parametrize(
@@ -185,14 +188,12 @@ def test_the_deadline_ends_silent_and_slow_answers(trouble: Step) -> None:
     assert failure.maybe_charged
 
 
-def test_a_broken_kept_connection_does_not_repeat_the_request() -> None:
-    async def work(client: ProviderClient, server: Misbehaving) -> tuple[int, bool]:
+async def test_a_broken_kept_connection_does_not_repeat_the_request() -> None:
+    async with talking([OK, reset(), OK]) as (client, server):
         await client.ask(ChainsRequest())
         with pytest.raises(errors.Unreachable) as caught:
             await client.exchange(ChainsRequest())
-        return len(server.received), caught.value.maybe_charged
-
-    assert talk([OK, reset(), OK], work) == (2, True)
+    assert (len(server.received), caught.value.maybe_charged) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +358,7 @@ def test_a_web_page_is_named_by_its_title() -> None:
     assert "check the API key, and whether a firewall" in str(failure)
 
 
-def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     echo = f"your headers were X-ApiKey: {KEY}"
     steps = [
@@ -370,8 +371,7 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
         reset(),
         silence(),
     ]
-
-    async def work(client: ProviderClient, _: Misbehaving) -> None:
+    async with talking(steps, attempts=1, timeout=0.3) as (client, _):
         shown = [
             repr(client),
             str(vars(client)),
@@ -385,9 +385,7 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
             shown += [str(failure), repr(failure), repr(vars(failure)), "".join(traceback.format_exception(failure))]
             assert failure.__cause__ is None
             assert failure.__context__ is None
-        assert KEY not in "".join(shown)
-
-    talk(steps, work, attempts=1, timeout=0.3)
+    assert KEY not in "".join(shown)
     assert KEY not in "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
 
 
@@ -407,21 +405,13 @@ ODD_KEY = 'hl_a+b/c="9&<x>\\y'
         html.escape(ODD_KEY),
     ],
 )
-def test_an_echoed_key_is_replaced_in_each_form(form: str) -> None:
-    async def received() -> bytes:
-        body = b'[{"name": "100% \\u0041", "x": "key ' + form.encode() + b'"}]'
-        async with Misbehaving([answer(body)]) as server, ProviderClient(server.address, ODD_KEY) as client:
-            return (await client.send(ChainsRequest())).raw
-
-    assert asyncio.run(received()) == b'[{"name": "100% \\u0041", "x": "key ***"}]'
+async def test_an_echoed_key_is_replaced_in_each_form(form: str) -> None:
+    body = b'[{"name": "100% \\u0041", "x": "key ' + form.encode() + b'"}]'
+    assert (await raw_answer(answer(body), ODD_KEY)).raw == b'[{"name": "100% \\u0041", "x": "key ***"}]'
 
 
-def test_a_short_key_does_not_change_a_paid_answer() -> None:
-    async def received() -> bytes:
-        async with Misbehaving([OK]) as server, ProviderClient(server.address, "eth") as client:
-            return (await client.send(ChainsRequest())).raw
-
-    assert b'"eth"' in asyncio.run(received())
+async def test_a_short_key_does_not_change_a_paid_answer() -> None:
+    assert b'"eth"' in (await raw_answer(OK, "eth")).raw
 
 
 def test_a_redirect_is_not_followed_and_its_target_shown_without_the_key() -> None:
@@ -437,14 +427,11 @@ def test_a_key_that_fits_no_header_is_refused_without_showing_it(key: str) -> No
     assert key not in str(caught.value)
 
 
-def test_a_key_may_be_absent_or_end_in_a_newline() -> None:
-    async def sent(key: str | SecretStr | None) -> str | None:
-        async with Misbehaving([OK]) as server, ProviderClient(server.address, key) as client:
-            await client.ask(ChainsRequest())
-            return server.received[0].headers.get("x-apikey")
-
-    assert asyncio.run(sent(None)) is None
-    assert asyncio.run(sent(SecretStr(f"{KEY}\n"))) == KEY
+@pytest.mark.parametrize(("key", "sent"), [(None, None), (SecretStr(f"{KEY}\n"), KEY)])
+async def test_a_key_may_be_absent_or_end_in_a_newline(key: Key, sent: str | None) -> None:
+    async with talking([OK], key) as (client, server):
+        await client.ask(ChainsRequest())
+    assert server.received[0].headers.get("x-apikey") == sent
 
 
 @pytest.mark.parametrize(
@@ -457,13 +444,10 @@ def test_invalid_base_addresses_are_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/v0", "/v0/"])
-def test_base_address_may_end_with_a_slash_or_v0(tail: str) -> None:
-    async def target() -> str:
-        async with Misbehaving([OK]) as server, ProviderClient(f"{server.address}/under{tail}", KEY) as client:
-            await client.ask(ChainsRequest())
-            return server.received[0].target
-
-    assert asyncio.run(target()) == "/under/v0/chains"
+async def test_base_address_may_end_with_a_slash_or_v0(tail: str) -> None:
+    async with Misbehaving([OK]) as server, ProviderClient(f"{server.address}/under{tail}", KEY) as client:
+        await client.ask(ChainsRequest())
+    assert server.received[0].target == "/under/v0/chains"
 
 
 def test_loopback_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -18,47 +17,31 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holderlake.core.contract.times import utc_now
 from holderlake.core.provider.errors import BudgetExceeded
 from holderlake.core.provider.ledger.entries import MarkBroken, Release, ReportRow, Reservation, Reserve, Settle
 from holderlake.core.storage.state import Where
 from tests.core.provider.conftest import as_text
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.examples import some
+from tests.helpers.ledgers import Clock
 
 ROOT = Path(__file__).parents[3]
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-@contextmanager
-def fresh(
-    where: Where,
-    *,
-    per_run: int | None = None,
-    per_day: int | None = None,
-    per_month: int | None = None,
-    renewal_day: int = 1,
-    now: Callable[[], datetime] = utc_now,
-) -> Iterator[OneCallLedger]:
-    ledger = OneCallLedger(
-        where, per_run=per_run, per_day=per_day, per_month=per_month, renewal_day=renewal_day, now=now
-    )
-    with ledger:
-        yield ledger
 
 
 def counted(ledger: OneCallLedger) -> int:
     totals = ledger.totals()
     return totals.spent + totals.reserved
+
+
+def paid(ledger: OneCallLedger, balance: int | None = None, cost: int = 100) -> None:
+    """Make a call, after which the provider names a balance."""
+    ledger.settle(ledger.reserve("run", "map", None, cost), cost, balance)
+
+
+def comparison(ledger: OneCallLedger) -> tuple[int | None, int | None, int]:
+    """What the provider charged between two balances, what the ledger knows of it, and what remains."""
+    totals = ledger.totals()
+    return totals.charged, totals.known, totals.unexplained
 
 
 def python(code: str, where: Where) -> subprocess.Popen[str]:
@@ -74,7 +57,7 @@ def python(code: str, where: Where) -> subprocess.Popen[str]:
 
 @pytest.mark.later(integration=1)
 def test_a_reservation_counts_until_it_is_settled_or_released(where: Where) -> None:
-    with fresh(where, per_run=1000) as ledger:
+    with OneCallLedger(where, per_run=1000) as ledger:
         first = ledger.reserve("run", "map", "eth/0xaa", 400)
         second = ledger.reserve("run", "map", "eth/0xbb", 400)
         assert (ledger.totals().spent, ledger.totals().reserved) == (0, 800)
@@ -114,18 +97,18 @@ def test_a_refusal_names_the_ceiling_and_a_remedy(
 
 def test_runs_days_and_months_have_ceilings_of_their_own(where: Where) -> None:
     clock = Clock(datetime(2026, 11, 14, 23, 59))
-    with fresh(where, per_run=100, per_day=150, per_month=280, renewal_day=15, now=clock) as ledger:
+    with OneCallLedger(where, per_run=100, per_day=150, per_month=280, renewal_day=15, now=clock) as ledger:
         ledger.reserve("one", "map", None, 100)
         ledger.reserve("two", "map", None, 50)
         with pytest.raises(BudgetExceeded, match="per_day"):
             ledger.reserve("two", "map", None, 1)
-        clock.now = datetime(2026, 11, 15)
+        clock.instant = datetime(2026, 11, 15)
         for day in range(3):
-            clock.now = datetime(2026, 11, 15 + day)
+            clock.instant = datetime(2026, 11, 15 + day)
             ledger.reserve(f"run {day}", "map", None, 90)
         with pytest.raises(BudgetExceeded, match="per_month"):
             ledger.reserve("last", "map", None, 11)
-        clock.now = datetime(2026, 12, 15)
+        clock.instant = datetime(2026, 12, 15)
         ledger.reserve("next", "map", None, 100)
 
 
@@ -146,7 +129,7 @@ def test_the_renewal_falls_on_a_day_that_the_month_has(
     where: Where, today: str, renewal_day: int, renewal: str
 ) -> None:
     clock = Clock(datetime.fromisoformat(today))
-    with fresh(where, renewal_day=renewal_day, now=clock) as ledger:
+    with OneCallLedger(where, renewal_day=renewal_day, now=clock) as ledger:
         assert ledger.totals().renewal == date.fromisoformat(renewal)
 
 
@@ -157,13 +140,13 @@ def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
     new_where: Callable[[], Where], start: date, renewal_day: int
 ) -> None:
     clock = Clock(datetime(start.year, start.month, start.day))
-    with fresh(new_where(), per_month=1, renewal_day=renewal_day, now=clock) as ledger:
+    with OneCallLedger(new_where(), per_month=1, renewal_day=renewal_day, now=clock) as ledger:
         ledger.reserve("run", "map", None, 1)
         renewal = ledger.totals().renewal
         assert timedelta(0) < renewal - start <= timedelta(days=31)
-        clock.now = datetime(renewal.year, renewal.month, renewal.day) - timedelta(seconds=1)
+        clock.instant = datetime(renewal.year, renewal.month, renewal.day) - timedelta(seconds=1)
         assert ledger.totals().reserved == 1
-        clock.now += timedelta(seconds=1)
+        clock.instant += timedelta(seconds=1)
         assert ledger.totals().reserved == 0
         ledger.reserve("run", "map", None, 1)
 
@@ -182,11 +165,11 @@ def test_the_ledger_agrees_with_a_simple_model(
     clock = Clock(datetime(2026, 11, 20))
     entries: dict[int, tuple[str, date, int]] = {}
     open_entries: list[int] = []
-    with fresh(new_where(), per_run=150, per_day=200, per_month=400, now=clock) as ledger:
+    with OneCallLedger(new_where(), per_run=150, per_day=200, per_month=400, now=clock) as ledger:
         for step, cost, number in steps:
-            run, today = f"run {number % 2}", clock.now.date()
+            run, today = f"run {number % 2}", clock.instant.date()
             if step == "next day":
-                clock.now += timedelta(days=1)
+                clock.instant += timedelta(days=1)
             elif step == "reserve":
                 in_run = sum(paid for owner, _, paid in entries.values() if owner == run)
                 in_day = sum(paid for _, day, paid in entries.values() if day == today)
@@ -206,27 +189,28 @@ def test_the_ledger_agrees_with_a_simple_model(
                 charged = min(cost, reserved) if step == "settle" else 0
                 entries[entry] = (run, day, charged)
                 ledger.settle(entry, charged) if step == "settle" else ledger.release(entry)
-        this_month = [paid for _, day, paid in entries.values() if day.month == clock.now.month]
+        this_month = [paid for _, day, paid in entries.values() if day.month == clock.instant.month]
         assert counted(ledger) == sum(this_month)
         assert [left.id for left in ledger.unsettled()] == sorted(open_entries)
         assert sum(row.spent + row.reserved for row in ledger.report("run")) == sum(p for _, _, p in entries.values())
 
 
 def test_an_entry_is_closed_once(where: Where) -> None:
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         ledger.settle(entry, 100)
-        with pytest.raises(ValueError, match="is not reserved"):
-            ledger.settle(entry, 100)
-        with pytest.raises(ValueError, match="is not reserved"):
-            ledger.release(entry)
-        with pytest.raises(ValueError, match="is not reserved"):
-            ledger.settle(12345, 1)
+        for again in (
+            lambda: ledger.settle(entry, 100),
+            lambda: ledger.release(entry),
+            lambda: ledger.settle(12345, 1),
+        ):
+            with pytest.raises(ValueError, match="is not reserved"):
+                again()
         assert ledger.totals().spent == 100
 
 
 def test_operations_that_free_credits_are_applied_first(where: Where) -> None:
-    with fresh(where, per_run=100) as ledger:
+    with OneCallLedger(where, per_run=100) as ledger:
         entry = ledger.reserve("run", "map", None, 80)
         wanted = [Reserve("run", "map", None, cost) for cost in (60, 50, 30)]
         first, second, released, third = ledger.apply([*wanted[:2], Release(entry), wanted[2]])
@@ -239,7 +223,7 @@ def test_operations_that_free_credits_are_applied_first(where: Where) -> None:
 
 
 def test_an_entry_is_closed_by_the_first_of_two_operations(where: Where) -> None:
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         settled, released = ledger.apply([Settle(entry, 70), Release(entry)])
         assert settled is None
@@ -249,7 +233,7 @@ def test_an_entry_is_closed_by_the_first_of_two_operations(where: Where) -> None
 
 @pytest.mark.later(integration=1)
 def test_threads_together_never_pass_a_ceiling(where: Where) -> None:
-    with fresh(where, per_run=3_000) as ledger:
+    with OneCallLedger(where, per_run=3_000) as ledger:
 
         def spend(worker: int) -> int:
             chance = random.Random(worker)
@@ -298,7 +282,7 @@ def test_processes_together_never_pass_a_ceiling(where: Where) -> None:
     workers = [python(SPEND, where) for _ in range(4)]
     spent = [int(worker.communicate()[0]) for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 4
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         assert 2_900 < sum(spent) == ledger.totals().spent <= 3_000
 
 
@@ -354,7 +338,7 @@ def test_credits_reserved_before_a_crash_count(where: Where) -> None:
     assert worker.stdout.readline() == "reserved\n"
     worker.send_signal(signal.SIGKILL)
     worker.communicate()
-    with fresh(where, per_run=100) as ledger:
+    with OneCallLedger(where, per_run=100) as ledger:
         assert ledger.totals().reserved == 75
         with pytest.raises(BudgetExceeded):
             ledger.reserve("run", "map", None, 26)
@@ -366,10 +350,10 @@ def test_credits_reserved_before_a_crash_count(where: Where) -> None:
 
 def test_reports_group_by_endpoint_day_run_and_token(where: Where) -> None:
     clock = Clock(datetime(2026, 11, 19))
-    with fresh(where, now=clock) as ledger:
+    with OneCallLedger(where, now=clock) as ledger:
         ledger.settle(ledger.reserve("one", "map", "eth/0xaa", 2500), 2500)
         ledger.release(ledger.reserve("one", "map", "eth/0xaa", 2500))
-        clock.now = datetime(2026, 11, 20)
+        clock.instant = datetime(2026, 11, 20)
         ledger.settle(ledger.reserve("two", "chains", None, 1), 1)
         ledger.reserve("two", "map", "eth/0xbb", 5000)
         assert ledger.report("endpoint") == [ReportRow("map", 2, 2500, 5000, 1), ReportRow("chains", 1, 1, 0, 0)]
@@ -381,76 +365,84 @@ def test_reports_group_by_endpoint_day_run_and_token(where: Where) -> None:
 
 def test_the_providers_balance_limits_what_is_left(where: Where, tmp_path: Path) -> None:
     clock = Clock(datetime(2026, 11, 20))
-    with fresh(where, per_month=10_000, now=clock) as ledger:
+    with OneCallLedger(where, per_month=10_000, now=clock) as ledger:
         assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (None, 10_000)
-        ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=50_000)
+        paid(ledger, 50_000, 2500)
         assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (50_000, 7_500)
-        ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=300)
-        assert (ledger.totals().balance_at, ledger.left_this_month()) == (clock.now, 300)
-        clock.now = datetime(2026, 12, 1)
+        paid(ledger, 300, 2500)
+        assert (ledger.totals().balance_at, ledger.left_this_month()) == (clock.instant, 300)
+        clock.instant = datetime(2026, 12, 1)
         assert ledger.left_this_month() == 10_000
-        ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=400)
+        paid(ledger, 400, 2500)
         assert ledger.left_this_month() == 400  # a balance of the day of renewal is one of the new month
-    with fresh(tmp_path / "unlimited.db") as ledger:
+    with OneCallLedger(tmp_path / "unlimited.db") as ledger:
         assert ledger.left_this_month() is None
 
 
 def test_a_charge_above_the_reservation_is_settled_in_full(where: Where) -> None:
-    with fresh(where, per_run=100) as ledger:
+    with OneCallLedger(where, per_run=100) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 90), 120)
         assert ledger.totals("run").ceilings[0].left == 0
         with pytest.raises(BudgetExceeded):
             ledger.reserve("run", "map", None, 1)
 
 
-def test_the_providers_count_is_compared_with_the_ledger(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)
-        ledger.reserve("run", "map", None, 100)  # its outcome is unknown
-        totals = ledger.totals()
-        assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_700)
-        totals = ledger.totals()
-        assert (totals.charged, totals.known, totals.unexplained) == (300, 200, 0), "the open call may be the reason"
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_000)
+@pytest.mark.parametrize(
+    ("balances", "compared", "remaining"),
+    [
+        ([None], (None, None, 0), None),
+        ([5_000, 4_900], (100, 100, 0), 4_900),
+        ([5_000, 4_900, 4_200], (800, 200, 600), 4_200),
+        ([5_000, 4_000, 4_800], (200, 200, 0), 4_800),
+        ([5_000, 1_000_000, 999_900], (100, 100, 0), 999_900),
+        ([5_000, 1_000_000, 999_900, 999_000], (1_000, 200, 800), 999_000),
+    ],
+    ids=["no balance", "equal", "another client", "a higher balance of a later call", "a raised allowance", "after it"],
+)
+def test_the_providers_count_is_compared_with_the_ledger(
+    where: Where, balances: list[int | None], compared: tuple[int | None, int | None, int], remaining: int | None
+) -> None:
+    with OneCallLedger(where) as ledger:
+        for balance in balances:
+            paid(ledger, balance)
+        assert comparison(ledger) == compared
+        assert ledger.totals().credits_remaining == remaining
+
+
+def test_an_open_call_may_be_the_reason_of_a_lower_balance(where: Where) -> None:
+    with OneCallLedger(where) as ledger:
+        paid(ledger, 5_000)
+        paid(ledger, 4_900)
+        ledger.reserve("run", "map", None, 100)
+        assert comparison(ledger) == (100, 100, 0)
+        paid(ledger, 4_700)
+        assert comparison(ledger) == (300, 200, 0)
+        paid(ledger, 4_000)
         assert ledger.totals().unexplained == 600
 
 
 def test_another_key_does_not_look_like_another_client(where: Where) -> None:
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         ledger.use_account("https://provider", "first key")
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 900_000)
+        paid(ledger, 900_000)
         ledger.use_account("https://provider", "second key")
         assert ledger.totals().credits_remaining is None
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 50_000)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 49_900)
-        totals = ledger.totals()
-        assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
+        paid(ledger, 50_000)
+        paid(ledger, 49_900)
+        assert comparison(ledger) == (100, 100, 0)
         ledger.use_account("https://provider", "second key")
         assert ledger.totals().charged == 100
 
 
 def test_the_ledger_does_not_hold_the_key(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+    with OneCallLedger(tmp_path / "ledger.db") as ledger:
         ledger.use_account("https://provider", "a-secret-key")
     assert all(b"a-secret-key" not in path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_raised_allowance_is_compared_from_then_on(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 1_000_000)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 999_900)
-        totals = ledger.totals()
-        assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 999_000)
-        assert ledger.totals().unexplained == 800
-
-
 def test_late_answers_do_not_look_like_a_raised_allowance(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+    with OneCallLedger(where) as ledger:
+        paid(ledger, 5_000)
         entries = [ledger.reserve("run", "map", None, 100) for _ in range(4)]
         for entry, balance in zip(entries, (4_600, 4_700, 4_900, 4_800), strict=True):
             ledger.settle(entry, 100, balance)
@@ -458,78 +450,63 @@ def test_late_answers_do_not_look_like_a_raised_allowance(where: Where) -> None:
 
 
 def test_credits_set_aside_for_open_calls_do_not_look_like_another_client(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+    with OneCallLedger(where) as ledger:
+        paid(ledger, 5_000)
         answered, failed = ledger.reserve("run", "map", None, 100), ledger.reserve("run", "map", None, 100)
         ledger.settle(answered, 100, 4_800)  # the provider sets 100 aside for the other call, which then fails
         assert ledger.totals().unexplained == 0
         ledger.release(failed)
         assert ledger.totals().unexplained == 0
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_800)  # a later balance, although it is not lower
-        totals = ledger.totals()
-        assert (totals.charged, totals.known, totals.unexplained) == (200, 200, 0)
+        paid(ledger, 4_800)  # a later balance, although it is not lower
+        assert comparison(ledger) == (200, 200, 0)
 
 
-def test_a_higher_balance_of_a_later_call_counts(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_000)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_800)
-        totals = ledger.totals()
-        assert (totals.credits_remaining, totals.charged, totals.unexplained) == (4_800, 200, 0)
-
-
-@pytest.mark.parametrize("problem", ["reset", "page", "limited"])
-@pytest.mark.parametrize(("balance", "reserved"), [(4_800, 0), (4_700, 100)], ids=["uncharged", "charged"])
+@pytest.mark.parametrize(
+    ("problem", "balance", "reserved"),
+    [
+        ("reset", 4_800, 0),
+        ("page", 4_800, 0),
+        ("limited", 4_800, 0),
+        ("reset", 4_700, 100),
+        ("closed", 4_800, 100),
+    ],
+    ids=["reset", "page", "limited", "charged", "half an answer"],
+)
 def test_calls_without_answer_are_released_when_the_balance_proves_it(
-    where: Where, balance: int, reserved: int, problem: str
+    where: Where, problem: str, balance: int, reserved: int
 ) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+    with OneCallLedger(where) as ledger:
+        paid(ledger, 5_000)
         ledger.apply([MarkBroken(ledger.reserve("run", "map", None, 100), problem)])
         other = ledger.reserve("run", "map", None, 100)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)  # not alone: it proves nothing
+        paid(ledger, 4_900)  # not alone: it proves nothing
         assert ledger.totals().reserved == 200
         ledger.release(other)
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, balance)
+        paid(ledger, balance)
         assert ledger.totals().reserved == reserved
         assert ledger.totals().unexplained == 0
         assert ledger.damage() is None
 
 
-def test_a_call_with_half_an_answer_stays_reserved(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
-        ledger.apply([MarkBroken(ledger.reserve("run", "map", None, 100), "closed")])
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)
-        assert ledger.totals().reserved == 100
-
-
-def test_without_balances_nothing_is_compared(where: Where) -> None:
-    with fresh(where) as ledger:
-        ledger.settle(ledger.reserve("run", "map", None, 100), 100)
-        assert (ledger.totals().charged, ledger.totals().unexplained) == (None, 0)
-
-
 def test_all_processes_share_one_rate_limit(where: Where) -> None:
     clock = Clock(datetime(2026, 11, 20))
-    with fresh(where, now=clock) as one, fresh(where, now=clock) as other:
+    with OneCallLedger(where, now=clock) as one, OneCallLedger(where, now=clock) as other:
         waits = [ledger.next_turn(600) for _ in range(3) for ledger in (one, other)]
         assert waits == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5], abs=1e-3)
-        clock.now += timedelta(seconds=10)
+        clock.instant += timedelta(seconds=10)
         assert one.next_turn(600) == 0
-        clock.now -= timedelta(hours=1)
+        clock.instant -= timedelta(hours=1)
         assert other.next_turn(600) == 0, "a clock that was set back delays no call"
 
 
 def test_the_rate_limit_does_without_a_given_clock(where: Where) -> None:
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         assert ledger.next_turn(1) == 0
         assert 0 < ledger.next_turn(1) <= 60
 
 
 def test_a_failed_write_leaves_the_ledger_usable(where: Where) -> None:
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         with pytest.raises(Exception, match=r"(?i)check"):
             ledger.reserve("run", "map", None, -1)
         ledger.reserve("run", "map", None, 1)
@@ -544,7 +521,7 @@ def test_invalid_renewal_days_are_refused(tmp_path: Path, day: int) -> None:
 
 @pytest.mark.parametrize("cost", [-1, 10**15 + 1, 10**32])
 def test_implausible_costs_are_never_settled(where: Where, cost: int) -> None:
-    with fresh(where) as ledger:
+    with OneCallLedger(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         with pytest.raises(ValueError, match="the cost of a call cannot be"):
             ledger.settle(entry, cost)

@@ -14,6 +14,8 @@ from holderlake.core.provider.errors import Unavailable
 from holderlake.core.provider.limiter import Limiter, Slots
 from tests.helpers.misbehaving import Misbehaving, error
 
+pytestmark = pytest.mark.anyio
+
 
 def limit_after(latency: Callable[[int], float], rounds: int = 6, most: int = 256) -> int:
     """Return the limit after rounds that use all slots. ``latency`` gives the seconds for a number of open calls."""
@@ -48,70 +50,56 @@ def test_failures_reduce_the_limit_to_a_few_calls(most: int, left: int) -> None:
     assert limit.value == left
 
 
-def test_a_failed_call_reduces_the_limit_of_the_client() -> None:
-    async def play() -> tuple[int, int]:
-        async with Misbehaving([error(503)]) as server, ProviderClient(server.address, None, attempts=1) as client:
-            before = client.limiter.value
-            with pytest.raises(Unavailable):
-                await client.ask(ChainsRequest())
-            return before, client.limiter.value
-
-    before, after = asyncio.run(play())
-    assert after < before
+async def test_a_failed_call_reduces_the_limit_of_the_client() -> None:
+    async with Misbehaving([error(503)]) as server, ProviderClient(server.address, None, attempts=1) as client:
+        before = client.limiter.value
+        with pytest.raises(Unavailable):
+            await client.ask(ChainsRequest())
+        assert client.limiter.value < before
 
 
-def test_slots_are_given_first_come_first_served_up_to_the_limit() -> None:
+async def test_slots_are_given_first_come_first_served_up_to_the_limit() -> None:
     order: list[int] = []
+    limit = 2
+    slots = Slots(lambda: limit)
 
-    async def play() -> None:
-        limit = 2
-        slots = Slots(lambda: limit)
+    async def enter(number: int) -> None:
+        async with slots.slot():
+            order.append(number)
+            assert slots.used <= limit
+            await asyncio.sleep(0.01)
 
-        async def enter(number: int) -> None:
-            async with slots.slot():
-                order.append(number)
-                assert slots.used <= limit
-                await asyncio.sleep(0.01)
-
-        tasks = [asyncio.create_task(enter(number)) for number in range(6)]
-        await asyncio.sleep(0)
-        assert order == [0, 1]
-        limit = 3
-        await asyncio.gather(*tasks)
-        assert slots.used == 0
-
-    asyncio.run(play())
+    tasks = [asyncio.create_task(enter(number)) for number in range(6)]
+    await asyncio.sleep(0)
+    assert order == [0, 1]
+    limit = 3
+    await asyncio.gather(*tasks)
+    assert slots.used == 0
     assert order == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("is_given", [True, False])
-def test_a_cancelled_caller_keeps_no_slot(is_given: bool) -> None:
-    async def play() -> None:
-        slots = Slots(lambda: 1)
+async def test_a_cancelled_caller_keeps_no_slot(is_given: bool) -> None:
+    slots = Slots(lambda: 1)
 
-        async def hold() -> None:
-            async with slots.slot():
-                await asyncio.sleep(0.01)
+    async def hold() -> None:
+        async with slots.slot():
+            await asyncio.sleep(0.01)
 
-        first, second, third = (asyncio.create_task(hold()) for _ in range(3))
-        await asyncio.sleep(0)
-        if is_given:
-            await first
-        second.cancel()
-        await asyncio.gather(first, second, third, return_exceptions=True)
-        assert third.exception() is None
-        assert slots.used == 0
-
-    asyncio.run(play())
+    first, second, third = (asyncio.create_task(hold()) for _ in range(3))
+    await asyncio.sleep(0)
+    if is_given:
+        await first
+    second.cancel()
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    assert third.exception() is None
+    assert slots.used == 0
 
 
-def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
-    async def waited() -> float:
-        limit, loop = Limiter(4), asyncio.get_running_loop()
-        began = loop.time()
-        limit.pause(0.1)
-        limit.pause(0.0)
-        async with limit.slot():
-            return loop.time() - began
-
-    assert asyncio.run(waited()) >= 0.1
+async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
+    limit, loop = Limiter(4), asyncio.get_running_loop()
+    began = loop.time()
+    limit.pause(0.1)
+    limit.pause(0.0)
+    async with limit.slot():
+        assert loop.time() - began >= 0.1

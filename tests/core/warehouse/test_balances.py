@@ -228,14 +228,6 @@ def test_one_token_reads_only_its_files(home: Home) -> None:
     assert plan.count("token_address=0x7/") == plan.count("token_address=0x")
 
 
-def test_an_unknown_token_is_an_error_with_similar_ones(home: Home) -> None:
-    home.store.add_tokens([TokenInfo(*COIN, "Coin", "coin", 0)])
-    home.add(transfer("mint -> a", 9, BEGIN))
-    for query in ("balances_at('koin', 0)", "balance_history('a', 'koin')", "holder_counts('koin')"):
-        with pytest.raises((WarehouseError, duckdb.Error), match="no token has the symbol koin; similar: coin"):
-            home.query(f"FROM {query}")
-
-
 def test_items_have_owners_at_any_second(home: Home) -> None:
     nft = ("eth", "nft")
     home.store.add_opening_balances(items(("0xa", "7"), ("0xb", "8")))

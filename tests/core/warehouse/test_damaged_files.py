@@ -217,13 +217,3 @@ def test_a_pull_makes_no_path_from_a_foreign_name(tmp_path: Path, name: str) -> 
     moved = pull(target, bucket)
     assert [path in one for one in moved.refused] == [True]
     assert not list(target.root.glob("_manifests/*"))
-
-
-def test_a_damaged_warehouse_is_moved_away_and_made_again(tmp_path: Path) -> None:
-    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
-    warehouse.path.write_bytes(b"no database" * 1_000)
-    lake = Lake(tmp_path / "lake")
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
-    warehouse.load(lake)
-    assert warehouse.query("FROM holders").num_rows == 1
-    assert len(list(tmp_path.glob("warehouse.duckdb.damaged-*"))) == 1

@@ -62,10 +62,14 @@ def test_the_next_load_adds_the_column_to_loaded_rows_and_to_views(
 
 
 @pytest.mark.long
-def test_old_files_load_into_a_new_warehouse(old: tuple[Lake, Warehouse], new_column: str, tmp_path: Path) -> None:
+def test_old_files_load_into_a_new_warehouse_next_to_new_ones(
+    old: tuple[Lake, Warehouse], new_column: str, tmp_path: Path
+) -> None:
+    write_new(old[0])
     fresh = Warehouse(tmp_path / "fresh.duckdb")
     fresh.load(old[0])
-    assert fresh.query(f"SELECT {new_column} FROM latest_holders")[new_column].to_pylist() == [None, None]
+    found = fresh.query(f"SELECT {new_column} FROM latest_holders ORDER BY timestamp")
+    assert found[new_column].to_pylist() == [None, None, 0.5]
 
 
 @pytest.mark.long

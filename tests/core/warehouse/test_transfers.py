@@ -98,14 +98,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 @pytest.mark.long
-def test_a_load_after_an_import_shows_the_new_transfers(home: Home) -> None:
-    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
-    assert home.query("SELECT count(*) FROM transfers") == [(1,)]
-    home.add(transfer("a -> b", 5, BEGIN + 1, token=TOKEN))
-    assert home.query("SELECT count(*) FROM transfers") == [(2,)]
-
-
-@pytest.mark.long
 def test_rows_stay_those_of_the_load_though_the_store_replaced_its_files(home: Home) -> None:
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
     home.warehouse.load(home.lake)

@@ -13,11 +13,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from holderlake.core.contract.tables import FAMILY_TABLES, TABLES, Table, build
+from holderlake.core.contract.tables import FAMILY_TABLES, TABLES, build
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse import schema
 from holderlake.core.warehouse.warehouse import Warehouse, WarehouseError
-from holderlake.presentation.lake_views import script
 from tests.helpers.amounts import exact_amount
 from tests.helpers.lakes import (
     DAYS,
@@ -159,19 +158,6 @@ def test_a_partition_that_was_written_again_replaces_its_rows_only(lake: Lake, w
         ("0x9",)
     ]
     assert count(warehouse, "holders") == 11
-
-
-@pytest.mark.integration
-def test_a_late_backfill_is_loaded_in_order(lake: Lake, warehouse: Warehouse) -> None:
-    for day in (DAYS[4], DAYS[0], DAYS[2]):
-        write_holders(lake, "eth", day, {"0xa": {"0x1": day.day}})
-        warehouse.load(lake)
-    assert query(warehouse, "SELECT timestamp FROM holders ORDER BY timestamp") == [
-        (DAYS[0],),
-        (DAYS[2],),
-        (DAYS[4],),
-    ]
-    assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-04')") == [(Decimal(3),)]
 
 
 @pytest.mark.integration
@@ -454,13 +440,6 @@ def test_a_query_takes_parameters_and_comments(small: Warehouse, sql: str, param
     assert small.query(sql, parameters).to_pylist() == [{"a": 42}]
 
 
-def test_any_duckdb_opens_the_file_with_its_macros(lake: Lake, warehouse: Warehouse) -> None:
-    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
-    warehouse.load(lake)
-    with duckdb.connect(str(warehouse.path), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM holders_as_of('2027-01-01')").fetchall() == [(1,)]
-
-
 @pytest.mark.integration
 def test_the_file_has_the_format_of_duckdb_1_5(lake: Lake, new_warehouse: Warehouse) -> None:
     new_warehouse.load(lake)
@@ -524,31 +503,6 @@ def test_load_adds_columns_that_an_older_warehouse_lacks(lake: Lake, warehouse: 
     assert warehouse.query("SELECT * EXCLUDE label FROM holders").equals(before)
     assert warehouse.query("SELECT label FROM latest_holders")["label"].to_pylist() == [None]
     assert tuple(warehouse.query("FROM holders").column_names)[1] == "timestamp"
-
-
-@pytest.mark.long
-def test_files_that_lack_a_column_load_with_nulls_next_to_others(
-    lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = TABLES["holders"]
-    older = Table(table.name, table.row, table.schema.remove(table.schema.get_field_index("label")), table.key)
-    with monkeypatch.context() as version:
-        for module in (
-            "holderlake.core.contract.tables",
-            "holderlake.core.lake.lake",
-            "holderlake.core.lake.rows",
-            "tests.helpers.lakes",
-        ):
-            version.setattr(f"{module}.TABLES", {**TABLES, "holders": older})
-        write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
-    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 2}})
-    assert lake.read("holders")["label"].to_pylist() == [None, None]
-    warehouse.load(lake)
-    rows = warehouse.query("SELECT amount, label, fetched_at IS NOT NULL FROM holders ORDER BY timestamp")
-    assert [tuple(row.values()) for row in rows.to_pylist()] == [(1, None, True), (2, None, True)]
-    with duckdb.connect() as connection:
-        connection.execute(script(lake))
-        assert connection.sql("SELECT amount, label FROM holders ORDER BY ALL").fetchall() == [(1, None), (2, None)]
 
 
 @pytest.mark.long

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-import pyarrow as pa
 import pytest
 
 from docs.reference.view_columns import view_columns
@@ -251,11 +250,7 @@ def test_cluster_lineage_weighs_members_by_their_share(lake: Lake, warehouse: Wa
     for day, shares in enumerate(
         ({"whale": 0.12, "a": 0.04, "b": 0.04, "c": 0.04}, {"whale": 0.12, "x": 0.1, "y": 0.1, "z": 0.1})
     ):
-        tables = map_tables("eth", DAYS[day], {"0xa": [[*shares]]})
-        place = tables["map_nodes"].schema.get_field_index("share")
-        tables["map_nodes"] = tables["map_nodes"].set_column(place, "share", pa.array([*shares.values()]))
-        place = tables["clusters"].schema.get_field_index("share")
-        tables["clusters"] = tables["clusters"].set_column(place, "share", pa.array([sum(shares.values())]))
+        tables = map_tables("eth", DAYS[day], {"0xa": [[*shares]]}, shares=shares)
         write(lake, "maps", "eth", DAYS[day], tables, {"0xa"})
     warehouse.load(lake)
     found = query(
@@ -607,19 +602,19 @@ def test_cluster_lineage_finds_mergers_and_splits(lake: Lake, warehouse: Warehou
     warehouse.load(lake)
     found = query(
         warehouse,
-        "SELECT day(timestamp), cluster_id, previous_cluster_id, event, merged_from, split_from FROM cluster_lineage"
-        " ORDER BY 1, 2 NULLS LAST, 3",
+        "SELECT day(timestamp), cluster_id, previous_cluster_id, event, merged_from, split_from, round(overlap, 3)"
+        " FROM cluster_lineage ORDER BY 1, 2 NULLS LAST, 3",
     )
     assert found == [
-        (1, 1, None, "first", None, None),
-        (1, 2, None, "first", None, None),
-        (2, 1, 1, "merged", [1, 2], None),
-        (3, 1, 1, "split", None, 1),
-        (3, 2, None, "split", None, 1),
-        (3, 3, None, "born", None, None),
-        (4, None, 1, "died", None, None),
-        (4, None, 2, "died", None, None),
-        (4, None, 3, "died", None, None),
+        (1, 1, None, "first", None, None, None),
+        (1, 2, None, "first", None, None, None),
+        (2, 1, 1, "merged", [1, 2], None, 0.667),
+        (3, 1, 1, "split", None, 1, 0.5),
+        (3, 2, None, "split", None, 1, None),
+        (3, 3, None, "born", None, None, None),
+        (4, None, 1, "died", None, None, None),
+        (4, None, 2, "died", None, None, None),
+        (4, None, 3, "died", None, None, None),
     ]
     lines = query(
         warehouse,
@@ -948,7 +943,14 @@ def test_a_symbol_that_several_tokens_have_is_an_error(named: Warehouse) -> None
     ],
 )
 def test_an_unknown_token_is_an_error_with_similar_ones(named: Warehouse, given: str, error: str) -> None:
-    for sql in ("SELECT token_of(?)", "FROM cluster_history(?)", "FROM flows(?, 'day')"):
+    macros = (
+        "cluster_history(?)",
+        "flows(?, 'day')",
+        "balances_at(?, '2026-01-01')",
+        "balance_history('a', ?)",
+        "holder_counts(?)",
+    )
+    for sql in ("SELECT token_of(?)", *(f"FROM {macro}" for macro in macros)):
         with pytest.raises(WarehouseError, match=error):
             query(named, sql, given)
 

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,6 @@ TOKEN = "0x000000000000000000000000000000000000000a"
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 NEW_HOLDER = {"newcomers": {"rule": "new_top_holder"}}
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as running:
-        yield running
 
 
 Home = Callable[..., Workspace]

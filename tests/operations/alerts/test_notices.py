@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -27,12 +26,6 @@ from tests.helpers.filling import MakeWorkspace
 from tests.helpers.receiver import Receiver
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as running:
-        yield running
 
 
 @pytest.fixture

@@ -50,10 +50,8 @@ def dates(alerts: Sequence[Alert]) -> list[datetime]:
 
 
 def clusters_of(lake: Lake, as_of: datetime, shares: Mapping[Sequence[str], float], label: str | None = None) -> None:
-    tables = map_tables(CHAIN, as_of, {TOKEN: list(shares)})
-    for name, place, value in (("clusters", "share", list(shares.values())),):
-        listed = tables[name].to_pylist()
-        tables[name] = rows(name, CHAIN, as_of, [row | {place: one} for row, one in zip(listed, value, strict=True)])
+    parts = {address: share / len(members) for members, share in shares.items() for address in members}
+    tables = map_tables(CHAIN, as_of, {TOKEN: list(shares)}, shares=parts)
     if label:
         listed = [row | {"label": label, "rank": 1} for row in tables["map_nodes"].to_pylist()]
         tables["map_nodes"] = rows("map_nodes", CHAIN, as_of, listed)
@@ -110,27 +108,21 @@ def test_a_fall_within_a_day_is_told_with_the_score_it_fell_from(lake: Lake) -> 
 
 
 @pytest.mark.integration
-def test_a_slow_fall_gives_one_alert_at_the_threshold(lake: Lake) -> None:
-    scores(lake, {DAYS[0] + hour * LATER: 60 - 2 * hour for hour in range(12)})
-    assert dates(found(lake, FALL)) == [DAYS[0] + 3 * LATER]
-
-
-@pytest.mark.integration
-def test_a_second_fall_as_large_by_itself_is_told_too(lake: Lake) -> None:
-    scores(lake, {DAYS[0]: 60, DAYS[1]: 54, DAYS[2]: 48, DAYS[3]: 48})
-    assert dates(found(lake, FALL)) == [DAYS[1], DAYS[2]]
-
-
-@pytest.mark.integration
-def test_a_map_without_a_score_is_no_fall(lake: Lake) -> None:
-    scores(lake, {DAYS[0]: 60, DAYS[1]: None, DAYS[2]: 60})
-    assert found(lake, FALL) == []
-
-
-@pytest.mark.integration
-def test_the_time_of_a_fall_may_be_longer(lake: Lake) -> None:
-    scores(lake, {DAYS[0]: 60, DAYS[3]: 57, DAYS[6]: 54})
-    assert dates(found(lake, AlertRule(rule="score_fall", within="1w"))) == [DAYS[6]]
+@pytest.mark.parametrize(
+    ("values", "told", "within"),
+    [
+        ({DAYS[0] + hour * LATER: 60 - 2 * hour for hour in range(12)}, [DAYS[0] + 3 * LATER], "1d"),
+        ({DAYS[0]: 60, DAYS[1]: 54, DAYS[2]: 48, DAYS[3]: 48}, [DAYS[1], DAYS[2]], "1d"),
+        ({DAYS[0]: 60, DAYS[1]: None, DAYS[2]: 60}, [], "1d"),
+        ({DAYS[0]: 60, DAYS[3]: 57, DAYS[6]: 54}, [DAYS[6]], "1w"),
+    ],
+    ids=["a slow fall once", "a second one as large", "a map without a score", "a longer time"],
+)
+def test_falls_of_a_score_are_told(
+    lake: Lake, values: dict[datetime, float | None], told: list[datetime], within: str
+) -> None:
+    scores(lake, values)
+    assert dates(found(lake, AlertRule(rule="score_fall", within=within))) == told
 
 
 # Transfers to exchanges
@@ -198,19 +190,17 @@ def test_other_transfers_are_nothing_to_tell(lake: Lake, sent: dict[str, Any]) -
 # New top holders
 
 
-def test_an_address_that_enters_the_first_ranks_is_told(lake: Lake) -> None:
+@pytest.mark.parametrize(
+    ("now", "rank"),
+    [({"0x3": 12, "0x1": 9, "0x4": 8, "0x2": 7}, 1), ({"0x1": 9, "0x3": 7, "0x2": 1}, 2)],
+    ids=["with a larger amount", "with the same amount"],
+)
+def test_an_address_that_enters_the_first_ranks_is_told(lake: Lake, now: dict[str, int], rank: int) -> None:
     write_holders(lake, CHAIN, DAYS[0], {TOKEN: {"0x1": 9, "0x2": 8, "0x3": 7}})
-    write_holders(lake, CHAIN, DAYS[1], {TOKEN: {"0x3": 12, "0x1": 9, "0x4": 8, "0x2": 7}})
-    alerts = found(lake, AlertRule(rule="new_top_holder", top=2))
-    assert [(alert.subject, alert.measured, alert.evidence["rank_before"]) for alert in alerts] == [("0x3", 1, 3)]
-    assert alerts[0].evidence["amount_before"] == "7"
-
-
-def test_an_address_that_rises_with_the_same_amount_is_told(lake: Lake) -> None:
-    write_holders(lake, CHAIN, DAYS[0], {TOKEN: {"0x1": 9, "0x2": 8, "0x3": 7}})
-    write_holders(lake, CHAIN, DAYS[1], {TOKEN: {"0x1": 9, "0x3": 7, "0x2": 1}})
-    alerts = found(lake, AlertRule(rule="new_top_holder", top=2))
-    assert [(alert.subject, alert.measured, alert.evidence["rank_before"]) for alert in alerts] == [("0x3", 2, 3)]
+    write_holders(lake, CHAIN, DAYS[1], {TOKEN: now})
+    (alert,) = found(lake, AlertRule(rule="new_top_holder", top=2))
+    assert (alert.subject, alert.measured, alert.evidence["rank_before"]) == ("0x3", rank, 3)
+    assert alert.evidence["amount_before"] == "7"
 
 
 def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:

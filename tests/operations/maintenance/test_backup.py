@@ -41,6 +41,7 @@ from tests.operations.maintenance.killed_work import restored as restored_home
 pytestmark = pytest.mark.integration
 
 MAY = [datetime(2026, 5, day) for day in range(1, 7)]
+Restored = Callable[..., Workspace]
 QUERY = "SELECT chain, token_address, timestamp, address, amount, share FROM holders ORDER BY ALL"
 
 
@@ -62,7 +63,7 @@ def filled(home_with_holders: Path, make_workspace: MakeWorkspace, tmp_path: Pat
 
 
 @pytest.fixture
-def restored(sample_service: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Workspace]:
+def restored(sample_service: Any, tmp_path_factory: pytest.TempPathFactory) -> Restored:
     """Restore the newest backup of a folder into a new home."""
 
     def make(folder: Path, **settings: Any) -> Workspace:
@@ -74,6 +75,12 @@ def restored(sample_service: Any, tmp_path_factory: pytest.TempPathFactory) -> C
     return make
 
 
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder for backups."""
+    return tmp_path_factory.mktemp("backups")
+
+
 def names(folder: Path) -> set[str]:
     """Return the paths below a home of the files that a restore must bring back."""
     found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
@@ -81,10 +88,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.long
-def test_a_restored_home_answers_the_same_queries(
-    filled: Workspace, restored: Callable[[Path], Workspace], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("backups")
+def test_a_restored_home_answers_the_same_queries(filled: Workspace, restored: Restored, folder: Path) -> None:
     spent = filled.ledger.totals().spent
     report = backup(filled, folder)
     home = restored(folder)
@@ -98,9 +102,9 @@ def test_a_restored_home_answers_the_same_queries(
 
 
 def test_a_restored_home_pays_nothing_again(
-    filled: Workspace, tmp_path_factory: pytest.TempPathFactory, sample_service: Any
+    filled: Workspace, tmp_path_factory: pytest.TempPathFactory, sample_service: Any, folder: Path
 ) -> None:
-    folder, home = tmp_path_factory.mktemp("backups"), tmp_path_factory.mktemp("restored")
+    home = tmp_path_factory.mktemp("restored")
     backup(filled, folder)
     settings = filled.settings.model_copy(update={"home": home})
     again = Workspace(settings, filled._endpoint)
@@ -115,11 +119,8 @@ def test_a_restored_home_pays_nothing_again(
 
 
 @pytest.mark.long
-def test_a_backup_during_a_run_is_consistent(
-    make_workspace: MakeWorkspace, restored: Callable[[Path], Workspace], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_backup_during_a_run_is_consistent(make_workspace: MakeWorkspace, restored: Restored, folder: Path) -> None:
     workspace, writer = make_workspace(), make_workspace()
-    folder = tmp_path_factory.mktemp("backups")
     fill(workspace, HOLDERS, "eth", MAY[0])
     began, done = threading.Event(), threading.Event()
 
@@ -160,8 +161,7 @@ def test_a_backup_during_a_run_is_consistent(
         home.close()
 
 
-def test_a_second_backup_copies_only_what_is_new(filled: Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("backups")
+def test_a_second_backup_copies_only_what_is_new(filled: Workspace, folder: Path) -> None:
     backup(filled, folder)
     fill(filled, HOLDERS, "eth", MAY[1])
     second = backup(filled, folder)
@@ -176,9 +176,8 @@ def test_a_second_backup_copies_only_what_is_new(filled: Workspace, tmp_path_fac
 
 
 def test_a_damaged_backup_is_found_and_not_restored(
-    filled: Workspace, restored: Callable[[Path], Workspace], tmp_path_factory: pytest.TempPathFactory
+    filled: Workspace, restored: Restored, tmp_path_factory: pytest.TempPathFactory, folder: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("backups")
     backup(filled, folder)
     (path,) = backups(folder)
     damaged = next((path / "home/archive/packs").glob("*/*"))
@@ -217,9 +216,7 @@ def listed_backup(folder: Path, name: str, data: bytes = b"text", **entry: Any) 
         "home/x\x00",
     ],
 )
-def test_a_restore_writes_no_name_outside_the_home(
-    tmp_path: Path, restored: Callable[[Path], Workspace], name: str
-) -> None:
+def test_a_restore_writes_no_name_outside_the_home(tmp_path: Path, restored: Restored, name: str) -> None:
     listed_backup(tmp_path / "backups", name)
     with pytest.raises(LakeError, match=r"backup\.json is damaged"):
         restored(tmp_path / "backups")
@@ -227,9 +224,7 @@ def test_a_restore_writes_no_name_outside_the_home(
 
 
 @pytest.mark.parametrize("kind", ["link", "linked folder", "device", "pipe", "larger", "smaller", "folder"])
-def test_a_restore_follows_no_link_and_reads_no_more_than_listed(
-    tmp_path: Path, restored: Callable[[Path], Workspace], kind: str
-) -> None:
+def test_a_restore_follows_no_link_and_reads_no_more_than_listed(tmp_path: Path, restored: Restored, kind: str) -> None:
     name = "home/sub/x" if kind == "linked folder" else "home/x"
     backup = listed_backup(tmp_path / "backups", name)
     (tmp_path / "outside").mkdir()
@@ -253,9 +248,7 @@ def test_a_restore_follows_no_link_and_reads_no_more_than_listed(
         restored(tmp_path / "backups")
 
 
-def test_a_restore_refuses_a_link_in_place_of_the_listing(
-    tmp_path: Path, restored: Callable[[Path], Workspace]
-) -> None:
+def test_a_restore_refuses_a_link_in_place_of_the_listing(tmp_path: Path, restored: Restored) -> None:
     backup = listed_backup(tmp_path / "backups", "home/x")
     (backup / "backup.json").unlink()
     (backup / "backup.json").symlink_to("/dev/zero")
@@ -263,10 +256,7 @@ def test_a_restore_refuses_a_link_in_place_of_the_listing(
         restored(tmp_path / "backups")
 
 
-def test_a_restore_refuses_a_home_that_is_not_empty(
-    filled: Workspace, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("backups")
+def test_a_restore_refuses_a_home_that_is_not_empty(filled: Workspace, folder: Path) -> None:
     backup(filled, folder)
     before = names(filled.settings.home)
     with pytest.raises(LakeError, match="is not empty: move it away, or set HOLDERLAKE_HOME to another folder"):
@@ -275,9 +265,9 @@ def test_a_restore_refuses_a_home_that_is_not_empty(
 
 
 def test_an_own_store_is_copied_by_its_catalogue(
-    sample_folder: Path, restored: Callable[..., Workspace], tmp_path_factory: pytest.TempPathFactory
+    sample_folder: Path, folder: Path, restored: Restored, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("backups")
+    home = tmp_path_factory.mktemp("home")
     with Store(sample_folder) as sample, Store(home / "engine") as store:
         store.add_transfers(sample.query("FROM read_parquet($files) WHERE chain = 'solana'"), "some")
         (home / "engine" / "transfers" / "half-imported.parquet").write_bytes(b"of a running import")
@@ -301,9 +291,9 @@ def test_an_own_store_is_copied_by_its_catalogue(
 
 @pytest.mark.long
 def test_a_home_with_its_lake_in_a_bucket_keeps_ledger_and_warehouse(
-    make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory
+    make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory, folder: Path
 ) -> None:
-    folder, home = tmp_path_factory.mktemp("backups"), tmp_path_factory.mktemp("restored")
+    home = tmp_path_factory.mktemp("restored")
     workspace = make_workspace(lake=LakeSettings(url=f"file://{tmp_path_factory.mktemp('bucket')}"))
     fill(workspace, HOLDERS, "eth", MAY[0])
     workspace.warehouse.load(workspace.lake)
@@ -324,9 +314,8 @@ def test_a_home_with_its_lake_in_a_bucket_keeps_ledger_and_warehouse(
     [(None, "set lake.url to it, or to its copy"), ("file://{}", "has no partitions: restore the bucket")],
 )
 def test_a_restore_names_a_bucket_that_is_missing(
-    url: str | None, text: str, make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory
+    url: str | None, text: str, make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory, folder: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("backups")
     workspace = make_workspace(lake=LakeSettings(url=f"file://{tmp_path_factory.mktemp('bucket')}"))
     fill(workspace, HOLDERS, "eth", MAY[0])
     backup(workspace, folder)
@@ -342,8 +331,9 @@ def test_a_restore_names_a_database_that_is_missing(
     make_workspace: MakeWorkspace,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
 ) -> None:
-    folder, homes = tmp_path_factory.mktemp("backups"), [tmp_path_factory.mktemp("restored") for _ in range(3)]
+    homes = [tmp_path_factory.mktemp("restored") for _ in range(3)]
     first, second = postgres_server.new_database(), postgres_server.new_database()
     workspace = make_workspace(state={"url": first})
     fill(workspace, HOLDERS, "eth", MAY[0])
@@ -397,10 +387,7 @@ def test_a_killed_backup_leaves_the_earlier_ones_and_is_repeated(
         assert not (target / ".partial").exists()
 
 
-def test_no_backup_is_made_while_the_lake_is_rebuilt(
-    filled: Workspace, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("backups")
+def test_no_backup_is_made_while_the_lake_is_rebuilt(filled: Workspace, folder: Path) -> None:
     with only_rebuild(filled), pytest.raises(LakeError, match="another process rebuilds the lake"):
         backup(filled, folder)
     assert backups(folder) == []
@@ -409,9 +396,8 @@ def test_no_backup_is_made_while_the_lake_is_rebuilt(
 
 
 def test_damage_of_the_home_is_reported_and_the_rest_is_copied(
-    filled: Workspace, restored: Callable[[Path], Workspace], tmp_path_factory: pytest.TempPathFactory
+    filled: Workspace, restored: Restored, folder: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("backups")
     fill(filled, HOLDERS, "eth", MAY[1])
     (filled.lake.path("holders", "eth", MAY[1])).write_bytes(b"damaged")
     report = backup(filled, folder)
@@ -422,9 +408,9 @@ def test_damage_of_the_home_is_reported_and_the_rest_is_copied(
 
 
 def test_the_commands_back_up_verify_and_restore(
-    filled: Workspace, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    filled: Workspace, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    folder, home = tmp_path_factory.mktemp("backups"), tmp_path_factory.mktemp("restored")
+    home = tmp_path_factory.mktemp("restored")
     run = CliRunner().invoke
     monkeypatch.setenv("HOLDERLAKE_HOME", str(filled.settings.home))
     made = json.loads(run(app, ["home", "backup", str(folder), "--json"]).output)
@@ -436,10 +422,7 @@ def test_the_commands_back_up_verify_and_restore(
     assert run(app, ["sql", "SELECT count(*) FROM holders"]).exit_code == 0
 
 
-def test_a_copied_ledger_is_readable_by_its_owner_only_if_it_was(
-    filled: Workspace, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("backups")
+def test_a_copied_ledger_is_readable_by_its_owner_only_if_it_was(filled: Workspace, folder: Path) -> None:
     filled.settings.ledger.chmod(0o600)
     backup(filled, folder)
     (path,) = backups(folder)

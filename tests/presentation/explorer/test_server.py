@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 import socket
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -139,6 +138,17 @@ def test_only_read_methods_are_accepted(http: httpx.Client, method: str) -> None
     assert http.request(method, "/api/tokens").status_code == 405
 
 
+async def named(
+    rename: Callable[[str, str], None], headers: Mapping[str, str] | None = None, **body: Any
+) -> httpx.Response:
+    """Send a name from the page itself, unless headers say otherwise."""
+    app = create_app(Warehouse(Path("none.duckdb")), options=PageOptions(rename=rename))
+    sent = {"Origin": "http://localhost:8015", "Content-Type": "application/json"} | (headers or {})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
+        return await page.post("/api/names", headers=sent, **body)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -149,21 +159,14 @@ def test_only_read_methods_are_accepted(http: httpx.Client, method: str) -> None
         ({"Content-Length": "9000"}, 405),
     ],
 )
-def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], status: int) -> None:
+async def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], status: int) -> None:
     names: list[tuple[str, str]] = []
-    app = create_app(
-        Warehouse(Path("none.duckdb")), options=PageOptions(rename=lambda address, name: names.append((address, name)))
-    )
-    from_page = {"Origin": "http://localhost:8015", "Host": "localhost:8015"} | headers
-
-    async def post() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
-            return await page.post("/api/names", json={"address": ONE.upper(), "name": " Ann "}, headers=from_page)
-
-    assert asyncio.run(post()).status_code == status
+    answer = await named(lambda *name: names.append(name), headers, json={"address": ONE.upper(), "name": " Ann "})
+    assert answer.status_code == status
     assert names == ([(ONE, "Ann")] if status == 204 else [])
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     "body",
     [
@@ -175,22 +178,16 @@ def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], stat
         b'{"address": "0x1", "name": "Ann", "\\ud800": -Infinity}',
     ],
 )
-def test_a_name_of_odd_json_is_refused(body: bytes) -> None:
+async def test_a_name_of_odd_json_is_refused(body: bytes) -> None:
     names: list[tuple[str, str]] = []
-    app = create_app(Warehouse(Path("none.duckdb")), options=PageOptions(rename=lambda *name: names.append(name)))
-    headers = {"Origin": "http://localhost:8015", "Content-Type": "application/json"}
-
-    async def post() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
-            return await page.post("/api/names", content=body, headers=headers)
-
-    refused = asyncio.run(post())
+    refused = await named(lambda *name: names.append(name), content=body)
     assert refused.status_code in (400, 422)
     assert refused.json()["detail"]
     assert names == []
 
 
-def test_name_is_refused_in_a_sentence_while_the_store_is_locked(
+@pytest.mark.anyio
+async def test_name_is_refused_in_a_sentence_while_the_store_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(tmp_path).close()
@@ -200,19 +197,13 @@ def test_name_is_refused_in_a_sentence_while_the_store_is_locked(
         with Store(tmp_path) as store:
             store.add_labels([Label(address, None, "hand", name)])
 
-    app = create_app(Warehouse(Path("none.duckdb")), options=PageOptions(rename=rename))
-
-    async def post() -> httpx.Response:
-        headers = {"Origin": "http://localhost:8015"}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
-            return await page.post("/api/names", json={"address": ONE, "name": "Ann"}, headers=headers)
-
+    ann = {"address": ONE, "name": "Ann"}
     with closing(sqlite3.connect(tmp_path / CATALOG)) as other:
         other.execute("BEGIN IMMEDIATE")
-        refused = asyncio.run(post())
+        refused = await named(rename, json=ann)
     assert refused.status_code == 409
     assert re.fullmatch("The name was not stored: .* is locked by another process; wait .*", refused.json()["detail"])
-    assert asyncio.run(post()).status_code == 204
+    assert (await named(rename, json=ann)).status_code == 204
 
 
 def test_no_name_is_taken_without_consent(http: httpx.Client) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 import os
 from collections.abc import Sequence
@@ -28,7 +26,8 @@ from holderlake.sources.files.mapping import parse_map
 from holderlake.sources.files.transfers import FileOptions, FileTransfers
 from holderlake.sources.labels import read_labels
 from holderlake.sources.token_lists import read_tokens
-from tests.sources.reading import read_file
+from tests.sources.foreign import csv_text
+from tests.sources.reading import read_file, written
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 TX = [f"0x{number:064x}" for number in range(1, 9)]
@@ -36,20 +35,6 @@ BLOCK, OTHER = f"0x{'b1' * 32}", f"0x{'b2' * 32}"
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 TIME = 1_729_324_811
 Row = dict[str, Any]
-
-
-def written(folder: Path, content: object, name: str = "file.json") -> Path:
-    path = folder / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
-
-
-def table(rows: Sequence[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def moves(content: object, folder: Path, *options: str, chain: str = "eth", rows: str | None = None) -> FileTransfers:
@@ -279,7 +264,7 @@ def test_spellings_of_one_address_are_one_holder(
          "value": 10 + place, "block_number": place, "block_time": TIME, "log_index": place}
         for place, address in enumerate(spellings)
     ]  # fmt: skip
-    read = moves(table(rows), tmp_path, chain=chain)
+    read = moves(csv_text(rows), tmp_path, chain=chain)
     assert set(read.transfers["to_address"].to_pylist()) == {stored}
     assert len(set(read.transfers["token_address"].to_pylist())) == 1
 
@@ -324,7 +309,7 @@ def test_a_rebuild_names_tokens_in_spellings_of_an_earlier_version(
 ) -> None:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home"))
     row = {**OURS, "token_address": SHORT, "from_address": ZERO_ADDRESS, "to_address": "0xabc"}
-    path = written(tmp_path, table([row]), "t.csv")
+    path = written(tmp_path, csv_text([row]), "t.csv")
 
     def rebuilt() -> BaseException | None:
         return CliRunner().invoke(app, ["store", "rebuild"]).exception
@@ -348,7 +333,7 @@ BLOCKSCOUT: Row = {
 
 def test_a_csv_of_blockscout_has_raw_amounts(tmp_path: Path) -> None:
     failed = {**BLOCKSCOUT, "TxHash": TX[1], "Status": "error", "ErrCode": "Reverted"}
-    read = moves(table([BLOCKSCOUT, failed]), tmp_path, chain="celo")
+    read = moves(csv_text([BLOCKSCOUT, failed]), tmp_path, chain="celo")
     assert (sums(read), read.passed_over, read.decimals) == ({A: 1000}, 1, {("celo", TOKEN): 6})
 
 
@@ -357,10 +342,10 @@ OURS: Row = {"token_address": TOKEN, "from_address": A, "to_address": B, "value"
 
 
 def test_decimals_in_a_column_can_be_of_raw_amounts(tmp_path: Path) -> None:
-    read = moves(table([OURS]), tmp_path, "token_decimals=places")
+    read = moves(csv_text([OURS]), tmp_path, "token_decimals=places")
     assert (sums(read)[B], read.decimals, read.notices) == (600000000, {("eth", TOKEN): 6}, ())
-    assert "--map token_decimals=places" in moves(table([OURS]), tmp_path, "decimals=places").notices[0]
-    assert moves(table([{**OURS, "value": "6.5"}]), tmp_path, "decimals=places").notices == ()
+    assert "--map token_decimals=places" in moves(csv_text([OURS]), tmp_path, "decimals=places").notices[0]
+    assert moves(csv_text([{**OURS, "value": "6.5"}]), tmp_path, "decimals=places").notices == ()
 
 
 EXACT = {"HolderAddress": A, "Balance": "2130924.609038455654704294"}
@@ -372,7 +357,7 @@ EXACT = {"HolderAddress": A, "Balance": "2130924.609038455654704294"}
      ("1.8E+07", None)],
 )  # fmt: skip
 def test_round_amounts_with_exponents_are_exact_beside_exact_ones(text: str, raw: int | None, tmp_path: Path) -> None:
-    rows = table([EXACT, {"HolderAddress": B, "Balance": text}])
+    rows = csv_text([EXACT, {"HolderAddress": B, "Balance": text}])
     if raw is None:
         with pytest.raises(BadSource, match="has lost digits"):
             held(rows, tmp_path, "decimals=18")
@@ -382,13 +367,13 @@ def test_round_amounts_with_exponents_are_exact_beside_exact_ones(text: str, raw
 
 def test_a_round_amount_with_an_exponent_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSource, match="has lost digits"):
-        held(table([{"address": A, "balance": "1.8E+7"}]), tmp_path, "decimals=18")
+        held(csv_text([{"address": A, "balance": "1.8E+7"}]), tmp_path, "decimals=18")
 
 
 def test_items_without_a_standard_ask_for_it(tmp_path: Path) -> None:
     with pytest.raises(BadSource, match=r"row 1, column token_id: 7 is the id of an item.*--set token_standard=erc721"):
-        moves(table([{**OURS, "value": "1", "token_id": "7"}]), tmp_path)
-    (move,) = moves(table([{**OURS, "token_id": "0"}]), tmp_path).transfers.to_pylist()
+        moves(csv_text([{**OURS, "value": "1", "token_id": "7"}]), tmp_path)
+    (move,) = moves(csv_text([{**OURS, "token_id": "0"}]), tmp_path).transfers.to_pylist()
     assert (move["token_standard"], move["token_id"]) == ("erc20", None)
 
 
@@ -402,7 +387,7 @@ def test_rows_of_separators_alone_are_no_rows(tmp_path: Path) -> None:
 def test_a_message_names_the_column_of_the_file(tmp_path: Path) -> None:
     rows = [{"owner": A, "amount": "5"}, {"owner": "", "amount": "7"}]
     with pytest.raises(BadSource, match="row 2, column owner: a value is missing"):
-        held(table(rows), tmp_path)
+        held(csv_text(rows), tmp_path)
 
 
 # ------------------------------------------------------------------ files that would fill the memory, or never end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,18 +19,12 @@ from holderlake.sources.files.transfers import FileOptions
 from holderlake.sources.notices import rounded_values
 from holderlake.sources.raw_rows import read_raw
 from holderlake.sources.token_lists import is_token_list, read_tokens
-from tests.sources.reading import read_file
+from tests.sources.reading import read_file, written
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
 HASH, NEXT = (f"0x{number:064x}" for number in (1, 2))
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 TRC, TRC2 = "TPf9z593rAVr1pSAy3Vw2RxKFnFpoPKqL3", "TANcySryLJEjuJRoLzqXRjSJf4aRLG82Rr"
-
-
-def written(folder: Path, content: object, name: str = "file.json") -> Path:
-    path = folder / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
 
 
 def balances(
