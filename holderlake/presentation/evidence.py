@@ -28,6 +28,12 @@ _WEAK: Final = 0.01
 """A member that moved a smaller part of its amount is weakly joined."""
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
+NODE_COLUMNS: Final = (
+    *("address", "time_node", "kind", "label", "share", "amount"),
+    *("cluster_id", "is_shown_on_map", "is_cex", "is_dex", "is_contract"),
+)
+"""The columns of nodes that evidence is made of."""
+
 Row = Mapping[str, Any]
 _Numbers = npt.NDArray[np.int64]
 _Group = tuple[_Numbers, _Numbers, int]
@@ -94,15 +100,14 @@ class _Evidence:
     def __init__(
         self, nodes: Sequence[Row], links: pa.Table, node_of: Mapping[str, int], token: tuple[str, str], as_of: datetime
     ) -> None:
-        held = {row["address"]: row for row in nodes if row["kind"] != "time"}  # it may describe a time node
+        held = {row["address"]: row for row in nodes if row["kind"] != "time"}  # they may describe a time node
         self._nodes = [
             row if row["kind"] != "time" else {name: row[name] or held.get(row["address"], row)[name] for name in row}
             for row in nodes
         ]
         self._kind = np.array([*(row["kind"] for row in nodes), ""])
         self._cluster = np.array([*((row["kind"] != "time" and row["cluster_id"]) or 0 for row in nodes), 0])
-        labels = (row["label"] or "" for row in self._nodes)
-        self._is_named = [any(unicodedata.category(letter)[0] not in "CZ" for letter in label) for label in labels]
+        self._is_named = [bool(row["label"]) and _is_visible(row["label"]) for row in self._nodes]
         window, self._amount, transfers = (
             links[name].cast(pa.float64()).to_numpy() for name in ("time_node", "amount", "transfers")
         )
@@ -120,8 +125,9 @@ class _Evidence:
                 end[row] = numbers.get((texts[codes[row]], int(window[row])), end[row])
             ends.append(end)
         self._sender, self._receiver = ends
-        tokens, self._token = _codes(pc.binary_join_element_wise(links["transfer_chain"], links["transfer_token"], " "))
-        self._is_own = np.array([text == " ".join(token) for text in tokens], np.bool_)[self._token]
+        self._tokens = links.select(["transfer_chain", "transfer_token"])
+        is_own = pc.and_(*(pc.equal(*pair) for pair in zip(self._tokens.columns, token, strict=True)))
+        self._is_own = pc.fill_null(is_own, False).to_numpy()
 
     def groups(self) -> dict[int, _Group]:
         """Return for each cluster its links and those of its strongest group, the strongest first, and its hub.
@@ -176,7 +182,8 @@ class _Evidence:
             condition = f", if {{name {most}}} is one of them (without it {without})"
         elif self._kind[hub] == "time":
             weakness = f"Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
-        did, joined = group[self._token[group] == self._token[group[0]]], self._count_holders(ends)
+        tokens = self._tokens.take(group).to_pylist()
+        did, joined = group[[token == tokens[0] for token in tokens]], self._count_holders(ends)
         said = [self._reason(hub, joined, did), weakness]
         if len(joins) and most not in ends:
             largest = f"The largest member, {{name {most}}} with {share_text(part)} of the supply"
@@ -244,6 +251,10 @@ class _Evidence:
         counts = {"holder": holders, "linking wallet": len(numbers) - holders}
         several = " and ".join(counted(count, what) for what, count in counts.items() if count)
         return several if len(numbers) > 1 else f"{{name {min(numbers)}}}"
+
+
+def _is_visible(text: str) -> bool:
+    return any(unicodedata.category(letter)[0] not in "CZ" for letter in text)
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[list[Any], _Numbers]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake.core.contract.times import partition_text
-from holderlake.presentation.evidence import evidence_of
+from holderlake.presentation.evidence import NODE_COLUMNS, evidence_of
 from holderlake.presentation.explorer.published import Reader
 
 Columns = dict[str, list[Any]]
@@ -163,7 +163,8 @@ def _told(
 ) -> dict[str, Any]:
     """Return the clusters of a map with their evidence, and the sentence about the map."""
     clusters, token = _query(reader, "clusters", **subject), (subject["chain"], subject["token"])
-    finding, evidence = evidence_of(_rows(nodes), links, _rows(clusters), token, subject["at"], node_of)
+    known = _rows({name: nodes[name] for name in NODE_COLUMNS})
+    finding, evidence = evidence_of(known, links, _rows(clusters), token, subject["at"], node_of)
     return {"clusters": clusters | evidence, "finding": finding}
 
 
