@@ -102,7 +102,6 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     refresh: Refresh = False,
-    by: Annotated[Literal["endpoint", "token"], GROUP_BY] = "endpoint",
     json: Json = False,
 ) -> None:
     """Show what a backfill would cost at most: calls, credits, minutes, and cheaper variants. It sends no request.
@@ -120,7 +119,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     planned = make_plan(workspace, workspace.provider_id, chains, plan_instants, token, tables=table, refresh=refresh)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
-    plan_report(planned, json, _backfill_command({**options, "--token": token, "--table": table}, refresh), by)
+    plan_report(planned, json, _backfill_command({**options, "--token": token, "--table": table}, refresh))
 
 
 def _backfill_command(options: Mapping[str, Sequence[str | None] | None], refresh: bool) -> str:
@@ -190,7 +189,7 @@ def retry_failures(
     """
     from holderlake.cli.home_reports import retry_report
     from holderlake.operations.history.instance import dagster_instance
-    from holderlake.operations.maintenance.retry import failures, log_complete, retry
+    from holderlake.operations.maintenance.retry_failures import failures, log_complete, retry
 
     workspace = shared.workspace()
     workspace.check()

@@ -1,4 +1,4 @@
-"""``holderlake home``: backup, restore, upgrade and rebuild a home; show its archive and its metrics."""
+"""``holderlake home``: backup, restore, upgrade and rebuild a home; show its metrics."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def rebuild_home(
     damaged: Annotated[
         bool, typer.Option("--damaged", help="Only what is damaged: partitions, databases, the warehouse.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --damaged: only name the damaged files.")] = False,
     json: Json = False,
 ) -> None:
     """Rebuild lake and warehouse from the archived answers, at no cost. The old ones stay until it is done.
@@ -130,35 +130,31 @@ def rebuild_home(
     """
     from holderlake.cli.home_reports import rebuild_report, repair_report
     from holderlake.operations.doctor.file_checks import set_databases_aside
-    from holderlake.operations.maintenance.rebuild import rebuild, survey
-    from holderlake.operations.maintenance.repair import repair_home
+    from holderlake.operations.maintenance.rebuild_lake import rebuild
+    from holderlake.operations.maintenance.repair_partitions import Repaired, find_damage, repair_home
 
     workspace = shared.reading()
+    if dry_run and not damaged:
+        raise ValueError(
+            "--dry-run needs --damaged: a complete rebuild is free, and keeps the old lake until it is done"
+        )
     if partition or damaged:
         if provider is not None or (partition and damaged):
             raise ValueError("--partition, --damaged and --provider cannot be combined: give one of them")
-        for message in set_databases_aside(workspace) if damaged and not dry_run else ():
-            console.err.print(message, soft_wrap=True)
-        repaired = repair_home(workspace, partition or (), dry_run)
+        if dry_run:
+            repaired = Repaired(find_damage(workspace.lake))
+        else:
+            for message in set_databases_aside(workspace) if damaged else ():
+                console.err.print(message, soft_wrap=True)
+            repaired = repair_home(workspace, partition or ())
         repair_report(repaired, json)
         if not repaired.is_complete:
             raise typer.Exit(ExitCode.SOME_FAILED if repaired.repaired else ExitCode.NOTHING_DONE)
         return
-    report = survey(workspace, provider) if dry_run else rebuild(workspace, provider)
-    rebuild_report(report, json, dry_run)
+    report = rebuild(workspace, provider)
+    rebuild_report(report, json)
     if not report.is_whole:
         raise typer.Exit(ExitCode.SOME_FAILED if report.partitions else ExitCode.NOTHING_DONE)
-
-
-@app.command("archive")
-def show_archive(json: Json = False) -> None:
-    """Show the number and size of the archived answers, by endpoint and month.
-
-    Example: holderlake home archive
-    """
-    from holderlake.cli.home_reports import archive_report
-
-    archive_report(shared.reading().archive, json)
 
 
 @app.command("metrics")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,22 +14,21 @@ from holderlake.core.units import counted
 from holderlake.presentation import console
 
 if TYPE_CHECKING:
-    from holderlake.core.archive.archive import AnswerArchive
     from holderlake.core.workspace import Workspace
     from holderlake.operations.maintenance.backup.backup import BackupReport
     from holderlake.operations.maintenance.backup.restore import RestoreReport
-    from holderlake.operations.maintenance.move import MovedHome
-    from holderlake.operations.maintenance.rebuild import RebuildReport
-    from holderlake.operations.maintenance.repair import Repaired
+    from holderlake.operations.maintenance.move_to_bucket import MovedHome
+    from holderlake.operations.maintenance.rebuild_lake import RebuildReport
+    from holderlake.operations.maintenance.repair_partitions import Repaired
     from holderlake.operations.maintenance.retention import Deleted, Expired
-    from holderlake.operations.maintenance.retry import Retried
+    from holderlake.operations.maintenance.retry_failures import Retried
     from holderlake.operations.maintenance.upgrade import Step
 
 
-def rebuild_report(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
-    """Print the report of a rebuild, or of one that would be made (``dry_run``)."""
+def rebuild_report(report: RebuildReport, as_json: bool) -> None:
+    """Print the report of a rebuild."""
     if as_json:
-        console.as_json(report.as_json() | {"dry_run": dry_run})
+        console.as_json(report.as_json())
         return
     if report.rows:
         console.rows("Rebuilt from the archive", ("table", "rows"), report.rows.items())
@@ -55,12 +53,9 @@ def rebuild_report(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
         console.err.print(f"Damaged, so the rebuild left it out: {name}", soft_wrap=True)
     if report.unnamed:
         console.out.print(f"{report.unnamed:,} answers belong to no commit; they stay in the archive.")
-    did = "Would rebuild" if dry_run else "Rebuilt"
-    took = "" if dry_run else f", {report.seconds:.1f} s"
     console.out.print(
-        f"{did} {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
-        f"and {counted(report.answers, 'answer')}: "
-        f"no call, 0 credits{took}."
+        f"Rebuilt {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
+        f"and {counted(report.answers, 'answer')}: no call, 0 credits, {report.seconds:.1f} s."
     )
 
 
@@ -129,47 +124,20 @@ def retention_report(expired_data: Sequence[Expired], result: Deleted | None, as
         )
 
 
-def archive_report(archive: AnswerArchive, as_json: bool) -> None:
-    """Print the size of the archive."""
-    from holderlake.operations.maintenance.prune import shares
-
-    size, archive_shares = archive.size(), shares(archive)
-    if as_json:
-        console.as_json(asdict(size) | {"by": [asdict(share) for share in archive_shares]})
-        return
-    lines = [
-        (share.endpoint, share.month, share.answers, share.stored_bytes, share.superseded) for share in archive_shares
-    ]
-    columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
-    console.rows("The archive of answers", columns, lines)
-    console.out.print(
-        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {counted(size.damaged, 'damaged one')} "
-        "moved out."
-    )
-
-
 def upgrade_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
-    """Print the steps with their files, bytes and seconds, and the disk space that they need."""
-    from holderlake.operations.maintenance.upgrade import most_disk
-
-    free = shutil.disk_usage(home).free
+    """Print the steps, before or after they were taken (``done``)."""
     if as_json:
-        plain = [
-            {name: value for name, value in asdict(step).items() if name != "run"} | {"seconds": step.seconds}
-            for step in steps
-        ]
-        console.as_json({"steps": plain, "disk": most_disk(steps), "free": free, "done": done})
+        console.as_json({"steps": [{"part": step.part, "what": step.what} for step in steps], "done": done})
         return
     if not steps:
         console.out.print(f"{home} has the formats of this version; there is nothing to upgrade.", soft_wrap=True)
         return
-    lines = [(step.part, step.what, step.files, f"{step.bytes / 1e6:,.1f}", step.seconds) for step in steps]
-    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step", "files", "MB", "about s"), lines)
+    lines = ((step.part, step.what) for step in steps)
+    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step"), lines)
     if not done:
         console.out.print(
-            f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
-            f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
-            "make a copy: 'holderlake home backup FOLDER'.",
+            "Stop the service, schedules and runs of this home first, and make a copy: "
+            "'holderlake home backup FOLDER'.",
             soft_wrap=True,
         )
 

@@ -68,7 +68,7 @@ def move_lake(json: Json = False) -> None:
     Example: HOLDERLAKE_LAKE__URL=s3://bucket/lake holderlake lake move
     """
     from holderlake.cli.home_reports import moved_report
-    from holderlake.operations.maintenance.move import move_home
+    from holderlake.operations.maintenance.move_to_bucket import move_home
 
     workspace = shared.reading()
     report = move_home(workspace)

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from holderlake.core.contract.prices import credits_text
 from holderlake.core.units import counted
 from holderlake.operations.backfill.forecast import Month
-from holderlake.operations.backfill.plan import EndpointLine, Plan, TokenLine
+from holderlake.operations.backfill.plan import EndpointLine, Plan
 from holderlake.operations.backfill.report import bytes_text, sentences
 from holderlake.operations.backfill.suggestions import Advice
 from holderlake.presentation import console
 
-Grouping = Literal["endpoint", "token"]
-
 _MONTHS_SHOWN: Final = 12
-_TOKENS_SHOWN: Final = 20
 
 
-def plan_report(plan: Plan, as_json: bool, next_step: str | None = None, by: Grouping = "endpoint") -> None:
-    """Print a plan, with its calls by endpoint or by token. ``next_step`` is the command that executes it."""
+def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None:
+    """Print a plan. ``next_step`` is the command that executes it."""
     if as_json:
-        tokens = {"tokens": [asdict(line) for line in plan.tokens]} if by == "token" else {}
-        console.as_json({**plan.as_json(), **tokens, "next": None if plan.is_finished else next_step})
+        console.as_json({**plan.as_json(), "next": None if plan.is_finished else next_step})
         return
     _families(plan)
-    if by == "token":
-        _tokens(plan.tokens)
-    elif plan.endpoints:
+    if plan.endpoints:
         _endpoints(plan)
     if plan.coming is not None and plan.coming.months and plan.calls:
         _months(plan.coming.months)
@@ -73,20 +65,6 @@ def _endpoints(plan: Plan) -> None:
             for line in plan.endpoints
         ),
     )
-
-
-def _tokens(lines: Sequence[TokenLine]) -> None:
-    shown_lines = lines if len(lines) <= _TOKENS_SHOWN + 1 else lines[:_TOKENS_SHOWN]
-    console.rows(
-        "By token",
-        ("chain", "token", "calls", "credits"),
-        (
-            (line.chain, line.token_address or "not about one token", line.calls, credits_text(line.credits))
-            for line in shown_lines
-        ),
-    )
-    if len(shown_lines) < len(lines):
-        console.out.print(f"and {len(lines) - len(shown_lines):,} more; --json lists all")
 
 
 def _estimated_from(line: EndpointLine) -> str:

@@ -14,7 +14,7 @@ from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.unlisted import QUARANTINE
-from holderlake.engine.store.verify import Verified, describe_quarantine, empty_quarantine, verify
+from holderlake.engine.store.verify import StoreCheck, describe_quarantine, empty_quarantine, verify
 from holderlake.errors import SomeFailed
 from holderlake.presentation import console
 from holderlake.sources.store import open_own_store
@@ -123,7 +123,7 @@ def _existing(settings: Settings) -> Path:
     return root
 
 
-def _summary(root: Path, result: Verified) -> str:
+def _summary(root: Path, result: StoreCheck) -> str:
     parts = [
         f"Checked {counted(result.files, 'file')} ({result.bytes / 1e6:,.1f} MB) of {root}: "
         f"{len(result.damaged)} damaged"

@@ -17,7 +17,7 @@ from holderlake.presentation import console
 from holderlake.sources.nodes.connection import ImportOptions, connected
 from holderlake.sources.rpc.checkpoints import ALL_TOKENS
 from holderlake.sources.rpc.verified import record
-from holderlake.sources.rpc.verify import Verified, repair, verify
+from holderlake.sources.rpc.verify import NodeCheck, repair, verify
 from holderlake.sources.store import open_own_store
 
 
@@ -61,7 +61,7 @@ async def _verify(
     import_options: ImportOptions,
     repairs: bool,
     on_blocks: Callable[[int, int], None],
-) -> list[Verified]:
+) -> list[NodeCheck]:
     import_options = replace(import_options, imported=store.root)
     async with AsyncExitStack() as stack:
         to = await stack.enter_async_context(connected(settings, urls, import_options))
@@ -82,9 +82,9 @@ async def _verify(
         return checks
 
 
-def _together(checks: Sequence[Verified]) -> Verified:
+def _together(checks: Sequence[NodeCheck]) -> NodeCheck:
     """Return several checks as one."""
-    total = Verified(checks[0].chain, sorted({token for check in checks for token in check.tokens}), checks[0].source)
+    total = NodeCheck(checks[0].chain, sorted({token for check in checks for token in check.tokens}), checks[0].source)
     total.first, total.last = min(check.first for check in checks), max(check.last for check in checks)
     total.as_of = max((check.as_of for check in checks if check.as_of), default=None)
     for check in checks:
@@ -96,7 +96,7 @@ def _together(checks: Sequence[Verified]) -> Verified:
     return total
 
 
-def _print_verified(verified: Verified) -> None:
+def _print_verified(verified: NodeCheck) -> None:
     lines: list[tuple[object, ...]] = [
         (difference.token, difference.first, difference.last, difference.missing, difference.extra)
         for difference in verified.differences
@@ -116,7 +116,7 @@ def _print_verified(verified: Verified) -> None:
     )
 
 
-def _sentences(verified: Verified) -> Iterator[str]:
+def _sentences(verified: NodeCheck) -> Iterator[str]:
     for drift in verified.drifts:
         earlier = f" It may have transfers before block {verified.first:,}." if verified.first else ""
         yield (

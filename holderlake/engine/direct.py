@@ -47,7 +47,7 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 
 
 @dataclass(frozen=True)
-class MissingAnswer:
+class Refusal:
     """A token without an answer at an instant, and the error that an HTTP request would raise."""
 
     token_address: str
@@ -65,7 +65,7 @@ class BulkResult:
 
     endpoint: str
     tables: Mapping[str, pa.Table]
-    refused: Sequence[MissingAnswer]
+    refused: Sequence[Refusal]
     computed_at: datetime
 
 
@@ -148,8 +148,8 @@ class StoreEngine:
 
     def _supported_tokens(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
-    ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
-        """Return the supported tokens by address, and a ``MissingAnswer`` with the reason for each instant of each
+    ) -> tuple[dict[str, TokenInfo], list[Refusal]]:
+        """Return the supported tokens by address, and a ``Refusal`` with the reason for each instant of each
         other token."""
         from holderlake.engine.queries.balances import supported_token
 
@@ -159,7 +159,7 @@ class StoreEngine:
             try:
                 token_infos[address] = supported_token(store, chain, address)
             except (NotKnown, NotSupported) as error:
-                refused += [MissingAnswer(address, as_of, _provider_error(error)) for as_of in instants]
+                refused += [Refusal(address, as_of, _provider_error(error)) for as_of in instants]
         return token_infos, refused
 
 
@@ -169,14 +169,14 @@ def _concat_pieces(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 
 def _without_holders(
     answered_rows: pa.Table, token_infos: Mapping[str, TokenInfo], instants: Sequence[datetime]
-) -> list[MissingAnswer]:
-    """Return a ``MissingAnswer`` for each token and instant without a row in ``answered_rows``: the token then has no
+) -> list[Refusal]:
+    """Return a ``Refusal`` for each token and instant without a row in ``answered_rows``: the token then has no
     holders."""
     from holderlake.engine.queries.balances import no_holders
 
     keys = set(zip(answered_rows["token_address"].to_pylist(), answered_rows["as_of"].to_pylist(), strict=True))
     return [
-        MissingAnswer(address, as_of, _provider_error(no_holders(token, as_of)))
+        Refusal(address, as_of, _provider_error(no_holders(token, as_of)))
         for address, token in token_infos.items()
         for as_of in instants
         if (token.address, as_of) not in keys
@@ -280,18 +280,16 @@ def _compute(
     return batches
 
 
-def _batch(result: BulkResult, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
+def _batch(result: BulkResult, subjects: Sequence[str], tables: Tables, refused: Sequence[Refusal]) -> Batch:
     """Return the batch to commit for one partition.
 
     ``tables`` are the rows of the partition by table name. ``refused`` are the subjects for which the engine has no
     answer, with the error.
     """
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
-    for missing_answer in refused:
-        batch.fail(result.endpoint, missing_answer.token_address, missing_answer.error.code, missing_answer.error)
-    batch.covered |= dict.fromkeys(
-        set(subjects) - {missing_answer.token_address for missing_answer in refused}, result.computed_at
-    )
+    for refusal in refused:
+        batch.fail(result.endpoint, refusal.token_address, refusal.error.code, refusal.error)
+    batch.covered |= dict.fromkeys(set(subjects) - {refusal.token_address for refusal in refused}, result.computed_at)
     batch.groups.append(provenance.group_of(subjects, (), (), batch.failures))
     return batch
 
@@ -319,14 +317,14 @@ class _PassSize:
         self.answers = max(1, min(max(2 * answers, _FIRST_PASS), _BYTES * answers // max(size, 1)))
 
 
-def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
+def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[Refusal]]]:
     """Return for each instant its tables by name, and the subjects for which the engine has no answer.
 
     The tables have the column ``fetched_at``.
     """
-    by_instant: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
-    for missing_answer in result.refused:
-        by_instant[missing_answer.as_of][1].append(missing_answer)
+    by_instant: dict[datetime, tuple[Tables, list[Refusal]]] = {as_of: ({}, []) for as_of in instants}
+    for refusal in result.refused:
+        by_instant[refusal.as_of][1].append(refusal)
     for name, rows in result.tables.items():
         for as_of, instant_rows in _split(with_fetched_at(TABLES[name], rows, result.computed_at), instants).items():
             by_instant[as_of][0][name] = instant_rows

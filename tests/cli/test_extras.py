@@ -40,7 +40,7 @@ def without(packages: list[str], code: str, home: Path) -> subprocess.CompletedP
 @pytest.mark.integration
 def test_pipeline_and_warehouse_need_no_extra(tmp_path: Path) -> None:
     modules = "holderlake.presentation.client, holderlake.pipelines.definitions, "
-    modules += "holderlake.operations.doctor.doctor, holderlake.operations.maintenance.rebuild"
+    modules += "holderlake.operations.doctor.doctor, holderlake.operations.maintenance.rebuild_lake"
     run = without(list(extras.EXTRA_OF), f"import {modules}, holderlake.core.ingest.run", tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
 

@@ -149,7 +149,7 @@ def _daemon_of(home: Path) -> int | None:
     """Return the process id of the daemon of a home; None if it has not started."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            is_daemon = b"dagster._daemon" in (folder / "cmdline").read_bytes()
+            is_daemon = b"dagster-daemon" in (folder / "cmdline").read_bytes()
             if is_daemon and str(home).encode() in (folder / "environ").read_bytes():
                 return int(folder.name)
     return None

@@ -25,7 +25,7 @@ from holderlake.core.provider.errors import ProviderError, TransientError
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
 from holderlake.errors import RunFailed, SomeFailed
-from holderlake.operations.maintenance.retry import failures
+from holderlake.operations.maintenance.retry_failures import failures
 from tests.end_to_end.faulty_provider import (
     CHAIN,
     Kind,

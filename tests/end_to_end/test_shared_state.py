@@ -80,7 +80,8 @@ def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
     assert other.totals().credits_remaining == 5_000
     (refused,) = other.apply([Reserve("another run", "map", None, 500)])
     assert isinstance(refused, BudgetExceeded)
-    assert (refused.ceiling, refused.spent) == ("per_day", 600)
+    assert (refused.ceiling, refused.call_cost) == ("per_day", 500)
+    assert "6.00 are spent or reserved" in str(refused)
 
 
 def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:

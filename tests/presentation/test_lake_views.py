@@ -31,7 +31,7 @@ from holderlake.presentation import lake_views
 from holderlake.presentation.dataframes import DataFrames, QueryNote
 from holderlake.sources.rpc.undone import record_undone
 from holderlake.sources.rpc.verified import record
-from holderlake.sources.rpc.verify import Verified
+from holderlake.sources.rpc.verify import NodeCheck
 from holderlake.sources.store import stored_transfers
 from tests.engine.world import transfer as raw_transfer
 from tests.helpers.lakes import FETCHED_AT, failures, holders, map_tables, rows, transfer, write, write_holders
@@ -124,7 +124,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pq.write_table(of_the_coin, folder / "coin.parquet")
         own_entities = folder / "engine" / "entities"
         find_entities([str(folder / "coin.parquet")], MARKED.empty_table(), own_entities, confidence=0.3)
-    checked = Verified("eth", [OTHER], "node", first=1, last=9, as_of=datetime(2026, 6, 1))
+    checked = NodeCheck("eth", [OTHER], "node", first=1, last=9, as_of=datetime(2026, 6, 1))
     record(store.root, checked, datetime(2026, 6, 2))
     with Store(store.root) as store:
         record_undone(store, "eth", 0, datetime(2026, 6, 3))

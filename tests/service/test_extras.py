@@ -29,7 +29,7 @@ from holderlake.service.extra_models import (
 )
 from holderlake.service.output.render import token_map
 from holderlake.sources.rpc.verified import record
-from holderlake.sources.rpc.verify import Verified
+from holderlake.sources.rpc.verify import NodeCheck
 from tests.engine.world import COIN, END, a_token, transfer
 from tests.engine.world import world as world_of
 from tests.service.conftest import DAY, UNIT, Caller, World
@@ -297,7 +297,7 @@ def test_items_of_an_address_as_of_an_instant(caller, world):
 def test_checks_against_a_node_are_free(caller, world):
     spent = caller.spent
     assert _get(caller, "/v0/x/verified").json() == {"tokens": []}
-    found = Verified("eth", [world.token], "node.example", first=1, last=9, as_of=from_unix(100), blocks=9, events=3)
+    found = NodeCheck("eth", [world.token], "node.example", first=1, last=9, as_of=from_unix(100), blocks=9, events=3)
     record(world.store.root, found, from_unix(200))
     try:
         answer = _get(caller, "/v0/x/verified")

@@ -72,11 +72,10 @@ class NewAnswer:
 
 @dataclass(frozen=True)
 class ArchiveSize:
-    """Number of current answers, their compressed bytes on disk, and damaged files that were moved away."""
+    """Number of current answers, and their compressed bytes on disk."""
 
     answers: int
     stored_bytes: int
-    damaged: int
 
 
 @dataclass(frozen=True)
@@ -221,8 +220,7 @@ class AnswerArchive:
 
     def size(self) -> ArchiveSize:
         """Return the size of the archive without reading the answers."""
-        answers, stored_bytes = self._segments.sizes()
-        return ArchiveSize(answers, stored_bytes, damaged=sum(1 for _ in (self.root / _DAMAGED).glob("*")))
+        return ArchiveSize(*self._segments.sizes())
 
     def _at(self, place: PieceLocation) -> ArchivedAnswer | None:
         try:

@@ -1,7 +1,8 @@
 """Find damaged files of a lake: manifests, Parquet files, and the file that names the lake's provider.
 
 These functions change no file. A damaged file is moved to the lake's quarantine when its partition is written again
-(``Lake.write``) or repaired from the archive (``holderlake.operations.maintenance.repair``); it is never deleted.
+(``Lake.write``) or repaired from the archive (``holderlake.operations.maintenance.repair_partitions``). It is never
+deleted.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _DISTRUST: Final = "UPDATE files SET signature = NULL WHERE path = ? AND signatu
 
 
 @dataclass(frozen=True)
-class Damage:
+class FileProblem:
     """A damaged file. ``path`` is its path within the store.
 
     ``problem`` is a text about the damage, ``remedy`` the way to repair it. ``token`` is the chain and address of the
@@ -45,7 +45,7 @@ class Damage:
 
 
 @dataclass
-class Verified:
+class StoreCheck:
     """Result of a check.
 
     ``files`` and ``bytes`` are the numbers of compared files and bytes. ``damaged`` has the damaged files, ``unlisted``
@@ -54,7 +54,7 @@ class Verified:
 
     files: int = 0
     bytes: int = 0
-    damaged: list[Damage] = field(default_factory=list)
+    damaged: list[FileProblem] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     quarantined: int = 0
 
@@ -65,13 +65,13 @@ def _ignore(size: int) -> None:
 
 def verify(
     root: Path, begin: Callable[[int], None] = _ignore, step: Callable[[int], None] = _ignore, reads: bool = True
-) -> Verified:
+) -> StoreCheck:
     """Compare every file of a store with its recorded size and checksum. With ``reads=False``, read only changed files.
 
     ``begin`` is called with the total number of bytes to read, and ``step`` with the size of each file after it was
     read.
     """
-    verified = Verified(quarantined=len(quarantined(root)))
+    verified = StoreCheck(quarantined=len(quarantined(root)))
     sums = _check_catalog(root, verified)
     begin(sum(file_sum.size for file_sum in sums.values()))
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
@@ -94,7 +94,7 @@ def _distrust(root: Path, paths: list[str]) -> None:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
 
-def _check_catalog(root: Path, verified: Verified) -> Sums:
+def _check_catalog(root: Path, verified: StoreCheck) -> Sums:
     """Check the catalogue and its copy. Return the recorded ``Sum`` of each file that it lists."""
     try:
         with catalogue.transaction(root) as catalog:
@@ -104,18 +104,18 @@ def _check_catalog(root: Path, verified: Verified) -> Sums:
             verified.unlisted = unlisted_files(catalog, root)
             _check_listing(catalog, root, verified)
     except DamagedCatalog as error:
-        verified.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to make the catalogue again"))
+        verified.damaged.append(FileProblem(CATALOG, str(error), f"{REBUILD} to make the catalogue again"))
         return {}
     if catalog_copy.read_copy(root) is None:
-        verified.damaged.append(Damage(catalog_copy.COPY, "is missing or damaged", f"{REBUILD} to make it again"))
+        verified.damaged.append(FileProblem(catalog_copy.COPY, "is missing or damaged", f"{REBUILD} to make it again"))
     return sums
 
 
-def _check_listing(catalog: sqlite3.Connection, root: Path, verified: Verified) -> None:
+def _check_listing(catalog: sqlite3.Connection, root: Path, verified: StoreCheck) -> None:
     try:
         refuse_unlisted_transfers(catalog, root)
     except DamagedCatalog as error:
-        verified.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to add the transfers"))
+        verified.damaged.append(FileProblem(CATALOG, str(error), f"{REBUILD} to add the transfers"))
 
 
 def _check_pages(catalog: sqlite3.Connection, root: Path) -> None:
@@ -124,9 +124,9 @@ def _check_pages(catalog: sqlite3.Connection, root: Path) -> None:
         raise DamagedCatalog(f"{root / CATALOG} is damaged: {answer}; {REBUILD} to restore it from its copy")
 
 
-def _described(root: Path, path: str, problem: str) -> Damage:
+def _described(root: Path, path: str, problem: str) -> FileProblem:
     if path.startswith(DERIVED):
-        return Damage(path, problem, f"{REBUILD} to make it again from the transfers")
+        return FileProblem(path, problem, f"{REBUILD} to make it again from the transfers")
     with catalogue.transaction(root) as catalog:
         row = catalog.execute(_HISTORY, (Path(path).stem,)).fetchone()
     chain, address, transfers, first_block, last_block = row
@@ -135,7 +135,7 @@ def _described(root: Path, path: str, problem: str) -> Damage:
         f"{REBUILD}, then import the {kind} of token {address} on {chain} again; this file holds {transfers:,} "
         f"of blocks {first_block} to {last_block}"
     )
-    return Damage(path, problem, remedy, (chain, address))
+    return FileProblem(path, problem, remedy, (chain, address))
 
 
 def describe_quarantine(root: Path) -> tuple[int, int]:

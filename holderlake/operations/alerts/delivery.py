@@ -25,7 +25,8 @@ from holderlake.operations.alerts.settings import AlertSettings, alerts_database
 _LAST_BEGIN_SECONDS: Final = 20.0
 """Time after which a delivery sends no further alert; the next delivery does.
 
-With the time of the last alert (``SEND_SECONDS``) a delivery ends before a tick of Dagster's sensors has to (60 s).
+The last alert takes at most ``alerts.timeout_seconds`` (30 s) more, so a delivery ends before a tick of Dagster's
+sensors has to (60 s).
 """
 
 

@@ -12,46 +12,38 @@ import binascii
 import hmac
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import httpx
-import stamina
 from pydantic import SecretStr
 
 from holderlake.core.contract import exact_json
 from holderlake.core.contract.text import printable
 from holderlake.core.contract.times import to_unix, utc_now
-from holderlake.core.http import MEGABYTE, HttpClient, HttpError, HttpResponse, log_retries, retry_after
+from holderlake.core.http import MEGABYTE, HttpClient, HttpError, HttpResponse
 from holderlake.core.settings import Settings
 from holderlake.operations.alerts.rules import Alert
 from holderlake.operations.alerts.settings import AlertSettings
 
 LOGGER: Final = logging.getLogger("holderlake.operations.alerts")
 
-SEND_SECONDS: Final = 30.0
-"""Longest time in which a destination sends one alert or fails, its retries included."""
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
-_WORTH_A_RETRY: Final = frozenset({408, 425, 429})
-_LONGEST_WAIT: Final = 10.0
-"""The longest ``Retry-After`` (seconds) that is waited for. After a longer one, a later delivery sends the alert."""
-
-log_retries()
+_TRANSIENT: Final = frozenset({408, 425, 429})
 
 
 class NotDelivered(Exception):
     """A destination did not accept an alert. The text gives the reason, without secrets.
 
-    ``is_transient``: the destination does not work now, for this alert and others. ``retry_after`` is in seconds.
+    ``is_transient``: the destination does not work now, for this alert and others.
     """
 
-    def __init__(self, reason: str, *, is_transient: bool, retry_after: float | None = None) -> None:
+    def __init__(self, reason: str, *, is_transient: bool) -> None:
         super().__init__(reason)
         self.is_transient = is_transient
-        self.retry_after = retry_after
 
 
 class Destination(Protocol):
@@ -62,7 +54,7 @@ class Destination(Protocol):
         """The destination in a few words, without secrets."""
 
     def send(self, alert: Alert, found_at: datetime) -> None:
-        """Send an alert that was found at ``found_at`` (naive UTC), in at most ``SEND_SECONDS``.
+        """Send an alert that was found at ``found_at`` (naive UTC).
 
         After a crash an alert may be sent again; its ``fingerprint`` is then the same. Raises ``NotDelivered``.
         """
@@ -101,17 +93,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Webhook:
-    """A webhook, with its address and secret. An alert is sent in up to ``attempts`` attempts.
-
-    ``timeout`` of an attempt, ``first_wait`` before the second attempt, and ``longest`` for all are in seconds.
-    """
+    """A webhook, with its address and secret. ``timeout`` of a message is in seconds."""
 
     url: SecretStr
     secret: SecretStr | None = None
     timeout: float = 10.0
-    attempts: int = 3
-    first_wait: float = field(default=0.5, repr=False)
-    longest: float = SEND_SECONDS
 
     @property
     def description(self) -> str:
@@ -119,20 +105,8 @@ class Webhook:
         return "webhook" if self.secret else "webhook, not signed"
 
     def send(self, alert: Alert, found_at: datetime) -> None:
-        """Send an alert, with retries after transient failures. Raises ``NotDelivered``."""
-        asyncio.run(self._retried(message_of(alert, found_at)))
-
-    async def _retried(self, message: Message) -> None:
-        retry = stamina.AsyncRetryingCaller(
-            attempts=self.attempts, timeout=None, wait_initial=self.first_wait, wait_max=_LONGEST_WAIT
-        )
-        try:
-            async with asyncio.timeout(self.longest):
-                await retry(_wait_before_retry, self._post, message)
-        except TimeoutError:
-            raise NotDelivered(
-                f"the webhook did not accept the message within {self.longest:g} s", is_transient=True
-            ) from None
+        """Send an alert once. Raises ``NotDelivered``."""
+        asyncio.run(self._post(message_of(alert, found_at)))
 
     async def _post(self, message: Message) -> None:
         """Send a message once. Raises ``NotDelivered``; no error or cause of it contains the address."""
@@ -178,7 +152,6 @@ def webhook_of(settings: Settings) -> Webhook:
         alert_settings.webhook_address(),
         alert_settings.signing_secret(),
         timeout=alert_settings.timeout_seconds,
-        attempts=alert_settings.attempts,
     )
 
 
@@ -233,17 +206,8 @@ def _refusal(response: HttpResponse) -> NotDelivered | None:
             is_transient=False,
         )
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "unknown status"
-    is_transient = status >= 500 or status in _WORTH_A_RETRY
-    seconds = retry_after(response.headers.get("retry-after"))
-    return NotDelivered(f"the webhook answers HTTP {status} ({phrase})", is_transient=is_transient, retry_after=seconds)
-
-
-def _wait_before_retry(error: Exception) -> bool | float:
-    if not isinstance(error, NotDelivered) or not error.is_transient:
-        return False
-    if error.retry_after is None:
-        return True
-    return error.retry_after if error.retry_after <= _LONGEST_WAIT else False
+    is_transient = status >= 500 or status in _TRANSIENT
+    return NotDelivered(f"the webhook answers HTTP {status} ({phrase})", is_transient=is_transient)
 
 
 def _utc(instant: datetime) -> str:

@@ -170,7 +170,6 @@ class AlertSettings(Section):
         default=timedelta(days=7), description="Age of an instant above which it makes no alerts"
     )
     timeout_seconds: float = Field(default=10.0, gt=0, le=30, description="Longest wait for the webhook's answer")
-    attempts: int = Field(default=3, ge=1, le=10, description="Attempts of one delivery, the first one included")
 
     @model_validator(mode="after")
     def _one_place(self) -> AlertSettings:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -54,19 +53,6 @@ class PlanLine:
 
 
 @dataclass(frozen=True)
-class TokenLine:
-    """A token's calls in a plan, and their cost in hundredths of a credit.
-
-    ``token_address`` is None for a chain's calls that are not about one token.
-    """
-
-    chain: str
-    token_address: str | None
-    calls: int
-    credits: int
-
-
-@dataclass(frozen=True)
 class EndpointLine:
     """An endpoint's numbers in a plan.
 
@@ -105,7 +91,6 @@ class OtherOptions:
 class Plan:
     """The requests of a backfill and their highest cost. ``minutes`` is the shortest time that the rate limit allows.
 
-    - ``tokens``: the cost by token, the dearest first.
     - ``month_left``: hundredths of a credit left this month; None without a ceiling for the month.
     - ``coming``: forecast of the months in which the backfill will run and of the day on which it will end; None
       without a ceiling for a day or month.
@@ -127,7 +112,6 @@ class Plan:
     other_options: list[OtherOptions] = field(default_factory=list)
     refresh: bool = False
     left_out: Sequence[LeftOut] = ()
-    tokens: Sequence[TokenLine] = ()
     is_free: bool = False
 
     @property
@@ -250,7 +234,6 @@ def make_plan(
         ],
         refresh=refresh,
         left_out=left_out,
-        tokens=_token_lines(bill),
         is_free=is_free,
     )
 
@@ -276,26 +259,6 @@ def _line(family: str, bill: Bill) -> PlanLine:
         bill.refused[family],
         bill.stale[family],
     )
-
-
-def _token_lines(bill: Bill) -> list[TokenLine]:
-    """Return a line for each token that has calls, the dearest first; then the chains' calls about no one token."""
-    calls: Counter[tuple[str, str]] = Counter()
-    credits: Counter[tuple[str, str]] = Counter()
-    chain_calls: Counter[str] = Counter()
-    costs: Counter[str] = Counter()
-    for call, count in bill.calls.items():
-        chain_calls[call.chain] += count
-        costs[call.chain] += count * call.cost
-    for (chain, cost), counts in bill.tokens.items():
-        for token, count in counts.items():
-            calls[chain, token] += count
-            credits[chain, token] += count * cost
-        chain_calls[chain] -= counts.total()
-        costs[chain] -= counts.total() * cost
-    lines = [TokenLine(chain, token, count, credits[chain, token]) for (chain, token), count in calls.items()]
-    lines.sort(key=lambda line: -line.credits)
-    return lines + [TokenLine(chain, None, count, costs[chain]) for chain, count in chain_calls.items() if count]
 
 
 def _endpoint_lines(workspace: Workspace, provider_id: str, bill: Bill) -> list[EndpointLine]:

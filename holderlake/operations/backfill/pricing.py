@@ -6,7 +6,7 @@ uncompressed JSON for each unit of the request: a holder, a token, an address.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -115,14 +115,13 @@ def known_refusals(workspace: Workspace) -> Known:
 class Bill:
     """The calls of a plan, and its counts of partitions and requests for each stream.
 
-    ``calls`` has the number of calls of each kind, in the order of the plan. ``tokens`` has the number of calls of each
-    token, by chain and by the cost of a call. The other counters have the stream's name as key. ``partitions`` counts
-    all partitions, ``complete`` the complete ones. ``archived``, ``shared`` and ``computed`` count requests that need
-    no call, ``refused`` counts calls that the provider will refuse (see ``PlanLine``).
+    ``calls`` has the number of calls of each kind, in the order of the plan. The other counters have the stream's name
+    as key. ``partitions`` counts all partitions, ``complete`` the complete ones. ``archived``, ``shared`` and
+    ``computed`` count requests that need no call, ``refused`` counts calls that the provider will refuse (see
+    ``PlanLine``).
     """
 
     calls: Counter[Call] = field(default_factory=Counter)
-    tokens: defaultdict[tuple[str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     partitions: Counter[str] = field(default_factory=Counter)
     complete: Counter[str] = field(default_factory=Counter)
     archived: Counter[str] = field(default_factory=Counter)
@@ -188,10 +187,7 @@ def _free(bill: Bill) -> Bill:
     calls: Counter[Call] = Counter()
     for call, count in bill.calls.items():
         calls[replace(call, cost=0)] += count
-    tokens: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    for (chain, _), counts in bill.tokens.items():
-        tokens[chain, 0] += counts
-    return replace(bill, calls=calls, tokens=tokens)
+    return replace(bill, calls=calls)
 
 
 def _price_alike(
@@ -226,7 +222,6 @@ def _price_alike(
     for cost, subjects in ((request.cost, paid_subjects), (0, free)):
         if subjects:
             bill.calls[Call(chain, name, request.endpoint, cost, kind, units if cost else 0)] += len(subjects)
-            bill.tokens[chain, cost].update(subjects)
 
 
 def _price_unnamed(gap: Gap, bill: Bill) -> None:

@@ -80,11 +80,11 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
     if archive.is_local and not archive.root.exists():
         return
     try:
-        stored_bytes = archive.size().stored_bytes
+        size = archive.size()
     except DatabaseError as error:
         yield Finding("archive", False, str(error).partition("; ")[0], _DATABASES["archive/index.sqlite"])
         return
-    problems = list(archive.damage(every_byte=stored_bytes <= _EVERY_BYTE and archive.is_local))
+    problems = list(archive.damage(every_byte=size.stored_bytes <= _EVERY_BYTE and archive.is_local))
     yield from _findings(
         "archive", problems, "'holderlake home rebuild --damaged' moves it away and keeps its other answers"
     )
@@ -94,7 +94,8 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
         "journal", [f"{path} is damaged" for path in records], f"{_AWAY}; the lake keeps the rows of its partition"
     )
     if not problems and not records:
-        yield Finding("archive", True, f"{counted(archive.size().answers, 'answer')} in {archive.name}")
+        found = f"{counted(size.answers, 'answer')}, {size.stored_bytes / 1e6:,.1f} MB, in {archive.name}"
+        yield Finding("archive", True, found)
 
 
 def _lost_answers(archive: AnswerArchive) -> list[str]:

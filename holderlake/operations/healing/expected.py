@@ -1,4 +1,4 @@
-"""Record of the instants that schedules were to fetch: JSON files in folders of the home, or documents in PostgreSQL.
+"""Record of the instants that schedules were to fetch: a JSON file in a folder of the home, or a row in PostgreSQL.
 
 Each tick of a schedule adds its instants, by chain. So after a change of the schedule's times, or for a new chain,
 older instants that were never due do not count as missing. The schedule of transfers records the starts of the days
@@ -13,10 +13,13 @@ from datetime import date, datetime, time, timedelta
 from typing import Final
 
 import msgspec
+from sqlalchemy import Column, MetaData, Table, Text, select
 
 from holderlake.core.contract.chains import from_first_day
 from holderlake.core.dagster.partitions import previous_tick
-from holderlake.core.storage.documents import Documents
+from holderlake.core.storage.atomic_files import write_whole
+from holderlake.core.storage.postgresql import Postgres
+from holderlake.core.storage.state import PostgresState, put
 from holderlake.core.workspace import Workspace
 from holderlake.sources.settings import SourceSettings
 
@@ -25,6 +28,15 @@ DAILY: Final = "schedule"
 """Folder of the instants of the schedule ``daily``."""
 TRANSFERS: Final = "schedule_transfers"
 """Folder of the days of the schedule ``daily_transfers``."""
+_TABLES: Final = MetaData()
+_DOCUMENTS: Final = Table(
+    "documents",
+    _TABLES,
+    Column("folder", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("content", Text, nullable=False),
+)
+"""The records (JSON) by folder, in the PostgreSQL that several hosts share."""
 _LAGS: Final = {DAILY: timedelta(0), TRANSFERS: timedelta(days=1)}
 """Time after which an instant of each schedule is due. A day of transfers is due when it has ended."""
 
@@ -75,7 +87,13 @@ def _record(
             when for when in sorted({*(chain_instants or ()), *from_first_day(chain, due)}) if when > oldest
         ]
     until = tick if stored_record is None else max(tick, stored_record.until)
-    _documents(workspace, folder).put(_NAME, msgspec.json.encode(Expected(until, instants)))
+    content = msgspec.json.encode(Expected(until, instants))
+    place = workspace.state(workspace.settings.home / folder)
+    if isinstance(place, Postgres):
+        row = {"folder": folder, "name": _NAME, "content": content.decode()}
+        PostgresState(place, _TABLES).run(lambda db: put(db, _DOCUMENTS, row))
+    else:
+        write_whole(place / f"{_NAME}.json", content)
 
 
 def expected(workspace: Workspace, folder: str = DAILY) -> Expected | None:
@@ -84,14 +102,23 @@ def expected(workspace: Workspace, folder: str = DAILY) -> Expected | None:
     None before the schedule's first tick, or if the record is damaged.
     """
     excludes = workspace.settings.schedule.excludes
-    for content in _documents(workspace, folder).all():
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            record = msgspec.json.decode(content, type=Expected)
-            instants = {
-                chain: [when for when in instants if not excludes(when)] for chain, instants in record.instants.items()
-            }
-            return Expected(record.until, instants)
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, FileNotFoundError):
+        record = msgspec.json.decode(_content(workspace, folder), type=Expected)
+        instants = {
+            chain: [when for when in instants if not excludes(when)] for chain, instants in record.instants.items()
+        }
+        return Expected(record.until, instants)
     return None
+
+
+def _content(workspace: Workspace, folder: str) -> bytes:
+    """Return the JSON of a record. It is empty, or ``FileNotFoundError`` is raised, if there is none."""
+    place = workspace.state(workspace.settings.home / folder)
+    if not isinstance(place, Postgres):
+        return (place / f"{_NAME}.json").read_bytes()
+    is_record = _DOCUMENTS.c.folder == folder, _DOCUMENTS.c.name == _NAME
+    rows = PostgresState(place, _TABLES).rows(select(_DOCUMENTS.c.content).where(*is_record))
+    return "".join(content for (content,) in rows).encode()
 
 
 def last_days(schedule: Expected, folder: str, cron: str) -> set[date]:
@@ -113,7 +140,3 @@ def instants_between(since: datetime, until: datetime, offsets: Sequence[timedel
         for day in range((until.date() - since.date()).days + 1)
     ]
     return [day + offset for day in days for offset in offsets if since < day + offset <= until]
-
-
-def _documents(workspace: Workspace, folder: str) -> Documents:
-    return Documents(workspace.state(workspace.settings.home / folder))

@@ -32,13 +32,10 @@ def history_steps(folder: Path) -> Iterator[Step]:
     config = folder / "dagster.yaml"
     if lines := removed_event_log(config):
         kept = config.read_text("utf-8").replace(lines, "")
-        action, size = "remove the event log that Holderlake no longer has", len(kept)
-        yield Step("Dagster's settings", action, 1, size, size, lambda: write_whole(config, kept.encode()))
+        action = "remove the event log that Holderlake no longer has"
+        yield Step("Dagster's settings", action, lambda: write_whole(config, kept.encode()))
     if not is_current(folder) or (folder / _COPIES).exists():
-        databases = _databases(folder)
-        size = sum(path.stat().st_size for path in databases)
-        action = f"update the tables to Dagster {dagster_release()}"
-        yield Step("Dagster's history", action, len(databases), size, size, lambda: _upgrade(folder))
+        yield Step("Dagster's history", f"update the tables to Dagster {dagster_release()}", lambda: _upgrade(folder))
 
 
 def _upgrade(folder: Path) -> None:

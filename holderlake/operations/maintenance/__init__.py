@@ -1,4 +1,4 @@
 """Upkeep of a home folder: rebuild, repair, upgrade, move to a bucket, retry of failures, removal of old data.
 
-Only ``retry`` sends requests to the provider.
+Only ``retry_failures`` sends requests to the provider.
 """

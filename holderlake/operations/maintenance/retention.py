@@ -13,18 +13,32 @@ from typing import Final
 
 import pyarrow.compute as pc
 
+from holderlake.core.archive import provenance
+from holderlake.core.archive.archive import StoredAnswer
+from holderlake.core.archive.provenance import Commit
 from holderlake.core.contract.times import utc_now
 from holderlake.core.lake.lake import FAILURES, PartitionUpdate
 from holderlake.core.lake.manifests import Manifest
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.prune import Prunable, prunable, prune
-from holderlake.operations.maintenance.replay import stream_of
+from holderlake.operations.maintenance.replay_commits import stream_of
 from holderlake.scale.bucket.storage import BucketStorage
 
 _UNUSED_AGE: Final = timedelta(days=1)
 """Minimum age of a file in a bucket that is deleted as unused. Younger files may belong to a running commit."""
 _SHOWN_PARTITIONS: Final = 5
 """Maximum partitions that a warning lists by name."""
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """Answers that may be removed, and the names of the partitions that can't be rebuilt without them."""
+
+    answers: list[StoredAnswer]
+    partitions: list[str]
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(answer.stored_bytes for answer in self.answers)
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,40 @@ def delete_expired(expired_data: Sequence[Expired], *, without_rebuild: bool) ->
     return Deleted(deleted, [data for data in expired_data if data not in deleted])
 
 
+def prunable(workspace: Workspace, age: timedelta, only_superseded: bool = False) -> Prunable:
+    """Return the answers older than ``age`` whose rows are in the lake.
+
+    Answers are kept if a row of the table ``failures`` refers to them, or if no commit used them. With
+    ``only_superseded``, only replaced answers are returned.
+    """
+    oldest = utc_now() - age
+    used: dict[str, list[Commit]] = {}
+    for commit in provenance.commits(workspace.archive):
+        for digest in {call.digest for group in commit.groups for call in group.asked if call.digest}:
+            used.setdefault(digest, []).append(commit)
+    lake = {(manifest.family, manifest.chain, manifest.timestamp): manifest for manifest in workspace.lake.manifests()}
+    hashes = {
+        value
+        for manifest in lake.values()
+        if manifest.failures
+        for value in workspace.lake.rows(manifest, FAILURES)["answer_hash"].to_pylist()
+        if value
+    }
+    answers = [
+        answer
+        for answer in workspace.archive.stored()
+        if answer.fetched_at < oldest
+        and (answer.superseded or not only_superseded)
+        and answer.sha256 not in hashes
+        and answer.digest in used
+        and all((commit.family, commit.chain, commit.timestamp) in lake for commit in used[answer.digest])
+    ]
+    names = {
+        f"{commit.family} {commit.chain} {commit.timestamp}" for answer in answers for commit in used[answer.digest]
+    }
+    return Prunable(answers, sorted(names))
+
+
 def _answers(workspace: Workspace, kind: str, description: str, removable: Prunable) -> Iterator[Expired]:
     if not removable.answers:
         return
@@ -101,7 +149,7 @@ def _answers(workspace: Workspace, kind: str, description: str, removable: Pruna
         removable.stored_bytes,
         f"{loss}: {names}{suffix}",
         is_for_rebuild=True,
-        delete=lambda: prune(workspace.archive, removable),
+        delete=lambda: workspace.archive.remove(removable.answers),
     )
 
 

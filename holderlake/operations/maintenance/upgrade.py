@@ -7,13 +7,11 @@ no step in the lake: older files read as null.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.provider.ledger.statements import FORMAT as LEDGER_FORMAT
@@ -25,28 +23,14 @@ from holderlake.core.workspace import Workspace
 from holderlake.engine.settings import EngineSettings, store_folder
 from holderlake.presentation import console
 
-_BYTES_A_SECOND: Final = 20_000_000
-"""Assumed speed of an upgrade in bytes a second, for the times in the plan."""
-
 
 @dataclass(frozen=True)
 class Step:
-    """A step of an upgrade: the part of the home, a description, and the numbers of its files and bytes.
-
-    ``disk`` is the additional space in bytes that the step needs while it runs.
-    """
+    """A step of an upgrade: the part of the home, and a description."""
 
     part: str
     what: str
-    files: int
-    bytes: int
-    disk: int
     run: Callable[[], object]
-
-    @property
-    def seconds(self) -> int:
-        """An estimate of the time that the step takes."""
-        return 1 + self.bytes // _BYTES_A_SECOND
 
 
 FindSteps = Callable[[], Iterable[Step]]
@@ -65,17 +49,11 @@ def plan(workspace: Workspace, *finders: FindSteps) -> list[Step]:
 def upgrade(workspace: Workspace, *finders: FindSteps) -> list[Step]:
     """Take all steps that the home needs (``plan``), and return them.
 
-    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a part still has an older
-    format after its step.
+    Raises ``LakeError`` if another process upgrades the home, or a part still has an older format after its step.
     """
     home = workspace.settings.home
     with locked(home / "upgrade.lock", LakeError(f"another process upgrades {home}; wait until it ends")):
         steps = plan(workspace, *finders)
-        needed, free = most_disk(steps), shutil.disk_usage(home).free
-        if needed > free:
-            raise LakeError(
-                f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}: delete files"
-            )
         with console.progress("upgrading", len(steps)) as bar:
             for step in steps:
                 bar.update(bar.task_ids[0], note=step.part)
@@ -86,11 +64,6 @@ def upgrade(workspace: Workspace, *finders: FindSteps) -> list[Step]:
     if steps_left:
         raise LakeError(f"{steps_left[0].part} still has an older format after its upgrade; run 'holderlake doctor'")
     return steps
-
-
-def most_disk(steps: Sequence[Step]) -> int:
-    """Return the additional disk space in bytes that the steps need if they run one after the other."""
-    return max((step.disk for step in steps), default=0)
 
 
 def _check_formats(workspace: Workspace) -> None:
@@ -114,10 +87,8 @@ def _store_steps(workspace: Workspace) -> Iterator[Step]:
     from holderlake.engine.store.conversion import convert
 
     if is_outdated(root):
-        sizes = [path.stat().st_size for path in (root / "arrays").glob("*.part")]
         memory = parse_memory_limit(workspace.settings.section(EngineSettings).memory_limit)
-        action = "write balances as Parquet"
-        yield Step("the store of transfers", action, len(sizes), sum(sizes), sum(sizes), lambda: convert(root, memory))
+        yield Step("the store of transfers", "write balances as Parquet", lambda: convert(root, memory))
 
 
 def _check_ledger(path: Path) -> None:

@@ -15,7 +15,7 @@ from holderlake.core.storage.locks import locked
 from holderlake.sources.rpc.checkpoints import ALL_TOKENS
 
 if TYPE_CHECKING:
-    from holderlake.sources.rpc.verify import Verified
+    from holderlake.sources.rpc.verify import NodeCheck
 
 VERIFIED: Final = pa.schema(
     [
@@ -53,7 +53,7 @@ def read_verified(root: Path) -> pa.Table:
     return pq.read_table(path, schema=VERIFIED) if path.exists() else VERIFIED.empty_table()
 
 
-def record(root: Path, check: Verified, checked_at: datetime) -> None:
+def record(root: Path, check: NodeCheck, checked_at: datetime) -> None:
     """Keep a check (made at ``checked_at``, naive UTC) in the file, in place of earlier ones of the same tokens.
 
     A check without any imported block is not kept.
@@ -71,7 +71,7 @@ def record(root: Path, check: Verified, checked_at: datetime) -> None:
             pq.write_table(table, path)
 
 
-def _row(check: Verified, token: str) -> dict[str, Any]:
+def _row(check: NodeCheck, token: str) -> dict[str, Any]:
     wrong = [difference for difference in check.differences if difference.token == token]
     unread = sum(gap.last - gap.first + 1 for gap in check.unread if gap.token in {token, ALL_TOKENS})
     return {
@@ -93,7 +93,7 @@ def _row(check: Verified, token: str) -> dict[str, Any]:
     }
 
 
-def _balances(check: Verified, token: str) -> str:
+def _balances(check: NodeCheck, token: str) -> str:
     if token in check.equal:
         return "equal"
     return "different" if any(drift.token == token for drift in check.drifts) else "unknown"

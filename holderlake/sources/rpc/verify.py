@@ -72,7 +72,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Gap:
+class BlockGap:
     """Blocks from ``first`` to ``last`` that were never imported.
 
     ``token`` is the token, or ``*`` for all of them.
@@ -84,7 +84,7 @@ class Gap:
 
 
 @dataclass
-class Verified:
+class NodeCheck:
     """Result of a check of the blocks from ``first`` to ``last``, of which ``blocks`` were compared.
 
     ``as_of`` is the time (UTC) of the last block, ``source`` the hosts of the nodes. ``unread`` are blocks between the
@@ -101,7 +101,7 @@ class Verified:
     as_of: datetime | None = None
     blocks: int = 0
     events: int = 0
-    unread: list[Gap] = field(default_factory=list)
+    unread: list[BlockGap] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     drifts: list[Drift] = field(default_factory=list)
     sampled: int = 0
@@ -134,7 +134,7 @@ async def verify(
     sample: int | None = None,
     on_blocks: Callable[[int, int], None] = lambda done, wished: None,
     against: Node | None = None,
-) -> list[Verified]:
+) -> list[NodeCheck]:
     """Compare the stored transfers of tokens with the node's: from the first block of ``selection``, or the first
     imported one if it is later, to its last block, by default the newest imported one.
 
@@ -183,7 +183,7 @@ def _checks(
     tokens: Sequence[str] | None,
     selection: Selection,
     every: tuple[int, int] | None,
-) -> list[Verified]:
+) -> list[NodeCheck]:
     """Return the checks to make, without results but for the blocks that the store lacks.
 
     ``every`` is the first and the last block of an import of all tokens.
@@ -211,9 +211,9 @@ def _checks(
         scopes = [ALL_TOKENS] if (first_block, last_block) == every else group
         read = {token: [*checkpoints.covered(ALL_TOKENS), *checkpoints.covered(token)] for token in scopes}
         unread = [
-            Gap(token, *gap) for token, intervals in read.items() for gap in gaps(intervals, first_block, last_block)
+            BlockGap(token, *gap) for token, covered in read.items() for gap in gaps(covered, first_block, last_block)
         ]
-        checks.append(Verified(chain, sorted(group), "", first_block, last_block, unread=unread))
+        checks.append(NodeCheck(chain, sorted(group), "", first_block, last_block, unread=unread))
     return checks
 
 
@@ -243,7 +243,7 @@ def _ranges(first_block: int, last_block: int, blocks: int, sample: int | None) 
     ]
 
 
-def _compare(store: Store, check: Verified, piece: Piece, other_tokens: Sequence[str] | None) -> None:
+def _compare(store: Store, check: NodeCheck, piece: Piece, other_tokens: Sequence[str] | None) -> None:
     """Add the differences between the events of some blocks and the stored rows to ``check``.
 
     They are those of the check's tokens; with ``other_tokens``, of all tokens but these.
@@ -263,7 +263,7 @@ def _compare(store: Store, check: Verified, piece: Piece, other_tokens: Sequence
     check.events += piece.rows.num_rows
 
 
-async def repair(store: Store, node: Node, chain: str, checks: Sequence[Verified], options: ReadOptions) -> None:
+async def repair(store: Store, node: Node, chain: str, checks: Sequence[NodeCheck], options: ReadOptions) -> None:
     """Read again all blocks from the first that differs on, and those that the store lacks.
 
     The store removes whole blocks only, so the rows of all tokens are removed from there on, and read again up to where
@@ -330,7 +330,7 @@ def _selections(scopes: Mapping[Interval, set[str]]) -> list[Selection]:
     return selections
 
 
-async def _ask_contracts(store: Store, node: Node, check: Verified) -> None:
+async def _ask_contracts(store: Store, node: Node, check: NodeCheck) -> None:
     """Compare supplies and sampled balances of tokens whose events are complete with those of their contracts."""
     header = (await node.headers([check.last]))[check.last]
     check.as_of = as_of = from_unix(number(header.timestamp))

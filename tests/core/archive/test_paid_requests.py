@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holderlake.core.contract.requests import Request, SearchRequest
-from holderlake.operations.maintenance.restored_ledger import request_of
+from holderlake.operations.maintenance.restore_ledger import request_of
 from tests.core.contract.test_prices import ROWS
 
 

@@ -23,7 +23,7 @@ from holderlake.core.lake.lake import LakeError
 from holderlake.core.settings import SettingsError
 from holderlake.core.workspace import Workspace
 from holderlake.errors import RunFailed
-from holderlake.operations.maintenance.retry import failures, retry
+from holderlake.operations.maintenance.retry_failures import failures, retry
 from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of
 from tests.helpers.dagster_fixtures import history_of

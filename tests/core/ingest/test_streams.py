@@ -25,7 +25,7 @@ from holderlake.core.provider.client import Response
 from holderlake.core.provider.errors import BudgetExceeded, CreditsExhausted, Forbidden, InvalidKey
 from holderlake.core.provider.limiter import Slots
 from holderlake.operations.backfill.scope import within_plan
-from holderlake.operations.maintenance.rebuild import rebuild
+from holderlake.operations.maintenance.rebuild_lake import rebuild
 from tests.core.contract.answers import details, holder
 from tests.helpers.filling import MakeWorkspace, fill
 from tests.helpers.lakes import rows

@@ -14,7 +14,7 @@ import pytest
 
 from holderlake.core.lake.lake import Lake
 from holderlake.core.warehouse.warehouse import Warehouse
-from holderlake.operations.maintenance.restored_ledger import LostCall, add_lost
+from holderlake.operations.maintenance.restore_ledger import LostCall, add_lost
 from tests.core.provider.credit_ledger import OneCallLedger
 from tests.helpers.lakes import DAYS, write_holders
 

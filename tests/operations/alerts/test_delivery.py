@@ -55,7 +55,7 @@ def home(tmp_path: Path, empty_warehouse: Path) -> Home:
 
     def opened(receiver: Receiver | None = None, **alerts: Any) -> Workspace:
         where = {"webhook": receiver.url} if receiver else {}
-        chosen = {"rules": NEW_HOLDER, "attempts": 1, "timeout_seconds": 30} | where | alerts
+        chosen = {"rules": NEW_HOLDER, "timeout_seconds": 30} | where | alerts
         settings = Settings(home=tmp_path, watchlist={"eth": [TOKEN]}, alerts=chosen)
         return Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
 

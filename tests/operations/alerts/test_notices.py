@@ -37,7 +37,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def workspace(make_workspace: MakeWorkspace, receiver: Receiver) -> Workspace:
-    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "attempts": 1, "timeout_seconds": 30})
+    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "timeout_seconds": 30})
     return found
 
 
@@ -152,7 +152,7 @@ def test_failed_requests_are_red_at_once_and_reported(
     make_workspace: MakeWorkspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
     known, unknown = make_workspace().settings.watchlist["solana"][0], "So11111111111111111111111111111111111111112"
-    workspace = make_workspace(watchlist={"solana": [known, unknown]}, alerts={"webhook": receiver.url, "attempts": 1})
+    workspace = make_workspace(watchlist={"solana": [known, unknown]}, alerts={"webhook": receiver.url})
     instance.add_dynamic_partitions("chain", ["solana"])
     tick = datetime(2026, 6, 1)
     record_tick(workspace, tick - timedelta(days=1), tick)

@@ -16,7 +16,7 @@ from holderlake.engine.store.store import Store
 from holderlake.operations.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
 from holderlake.operations.alerts.settings import ALERT_KINDS, AlertRule
 from holderlake.sources.rpc.verified import record
-from holderlake.sources.rpc.verify import Gap, Verified
+from holderlake.sources.rpc.verify import BlockGap, NodeCheck
 from holderlake.sources.store import stored_transfers
 from tests.helpers.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 
@@ -222,7 +222,7 @@ def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:
 
 
 def test_an_incomplete_source_is_told_once_for_each_check(lake: Lake) -> None:
-    found_blocks = Verified(CHAIN, [TOKEN], "node", first=1, last=50, as_of=DAYS[0], unread=[Gap(TOKEN, 3, 7)])
+    found_blocks = NodeCheck(CHAIN, [TOKEN], "node", first=1, last=50, as_of=DAYS[0], unread=[BlockGap(TOKEN, 3, 7)])
     store = lake.root.parent / "engine"
     Store(store).close()
     record(store, found_blocks, DAYS[1])

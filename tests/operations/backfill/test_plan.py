@@ -94,19 +94,6 @@ def test_maps_of_tokens_without_support_cost_nothing(make_workspace: MakeWorkspa
 
 
 @pytest.mark.integration
-def test_the_tokens_of_a_plan_add_up_to_the_plan(make_workspace: MakeWorkspace) -> None:
-    workspace = make_workspace()
-    fill(workspace, HOLDERS, "eth", MAY)
-    rmtree(workspace.lake.root / "holders")
-    fill(workspace, MAPS, "eth", MAY, only=workspace.settings.watchlist["eth"][:1])
-    planned = make_plan(workspace, "sample", ["eth", "base"], [MAY, JUNE])
-    assert sum(line.calls for line in planned.tokens) == planned.calls
-    assert sum(line.credits for line in planned.tokens) == planned.credits
-    (first,) = (line for line in planned.tokens if line.token_address == workspace.settings.watchlist["eth"][0].lower())
-    assert first.calls == 2  # at June; the answers about May are in the archive or in the lake
-
-
-@pytest.mark.integration
 def test_days_before_the_first_block_of_a_chain_are_left_out(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(watchlist={"solana": tokens})
@@ -354,14 +341,6 @@ def test_the_command_prints_the_plan_as_json(tmp_path: Path, monkeypatch: pytest
     assert printed["finished_on"] == printed["months"][-1]["from"]
     assert {one["what"] for one in printed["advice"]}
     assert printed["next"] == "holderlake backfill --instants -"
-
-
-def test_the_command_lists_the_tokens_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = _command(tmp_path, monkeypatch)
-    options = ("plan", "--from", "2026-05-01", "--to", "2026-05-02", "--table", "maps", "--by", "token")
-    assert "0x1111" in run(*options)
-    (line,) = json.loads(run(*options, "--json"))["tokens"]
-    assert (line["chain"], line["token_address"], line["calls"]) == ("eth", "0x" + "1" * 40, 2)
 
 
 def test_a_value_that_is_given_twice_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from holderlake.core.settings import Settings
 from holderlake.core.workspace import Endpoint, Workspace
-from holderlake.operations.healing.expected import expected, record_tick
+from holderlake.operations.healing.expected import TRANSFERS, expected, record_tick
 
 DAY = timedelta(days=1)
 TICK = datetime(2026, 6, 1, 0, 5)
@@ -91,3 +91,12 @@ def test_nothing_is_expected_before_the_first_tick_or_from_a_damaged_file(home: 
     assert expected(_workspace(home)) is None
     record_tick(_workspace(home, "eth"), TICK - DAY, TICK)
     assert _recorded(_workspace(home)) == {"eth": ["06-01 00"]}
+
+
+@pytest.mark.integration
+def test_hosts_with_one_postgresql_share_the_record(tmp_path: Path, postgres_url: str) -> None:
+    state = {"url": postgres_url}
+    for day, host in enumerate(("one", "two")):
+        record_tick(_workspace(tmp_path / host, "eth", state=state), TICK + (day - 1) * DAY, TICK + day * DAY)
+    assert _recorded(_workspace(tmp_path / "one", state=state)) == {"eth": ["06-01 00", "06-02 00"]}
+    assert expected(_workspace(tmp_path / "one", state=state), TRANSFERS) is None

@@ -29,8 +29,8 @@ from holderlake.engine.settings import store_folder
 from holderlake.engine.store.store import Store
 from holderlake.operations.maintenance.backup.backup import backup, backups, verify_backups
 from holderlake.operations.maintenance.backup.restore import restore
-from holderlake.operations.maintenance.rebuild import rebuild
-from holderlake.operations.maintenance.swap import only_rebuild
+from holderlake.operations.maintenance.rebuild_lake import rebuild
+from holderlake.operations.maintenance.replace_lake import only_rebuild
 from tests.conftest import RunningService, workspaces_of
 from tests.helpers.filling import MakeWorkspace, fill
 from tests.helpers.killing import kill_everywhere

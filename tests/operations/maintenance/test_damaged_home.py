@@ -40,7 +40,7 @@ from holderlake.operations.alerts.outbox import Outbox
 from holderlake.operations.alerts.settings import AlertRule, alerts_database
 from holderlake.operations.doctor.file_checks import Finding, check_files, set_databases_aside
 from holderlake.operations.history.instance import dagster_instance
-from holderlake.operations.maintenance.repair import repair_before_run, repair_home
+from holderlake.operations.maintenance.repair_partitions import repair_before_run, repair_home
 from holderlake.sources.store import stored_transfers
 from tests.engine import damaged as stores
 from tests.helpers.damage import KINDS, damage
@@ -106,7 +106,7 @@ def problems(workspace: Workspace) -> list[Finding]:
 def repair(workspace: Workspace) -> None:
     """Run ``holderlake home rebuild --damaged``."""
     set_databases_aside(workspace)
-    repair_home(workspace, (), dry_run=False)
+    repair_home(workspace, ())
 
 
 def use(workspace: Workspace) -> None:

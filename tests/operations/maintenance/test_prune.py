@@ -1,21 +1,17 @@
-"""Pruning of the archive: only old answers of committed partitions without failures, and its size."""
+"""Pruning of the archive: only old answers of committed partitions without failures."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from holderlake.assets.chains import CHAINS
 from holderlake.assets.holders import HOLDERS
-from holderlake.cli.main import app
 from holderlake.core.contract.exact_json import MalformedAnswer
-from holderlake.operations.maintenance.prune import prunable, prune, shares
-from holderlake.operations.maintenance.rebuild import rebuild
+from holderlake.operations.maintenance.rebuild_lake import rebuild
+from holderlake.operations.maintenance.retention import prunable
 from tests.helpers.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
@@ -24,15 +20,6 @@ NOW = timedelta(0)
 
 def unread(*_: Any) -> Any:
     raise MalformedAnswer("our decoder is wrong")
-
-
-def test_answers_are_listed_by_endpoint_and_month(make_workspace: MakeWorkspace) -> None:
-    workspace = make_workspace()
-    fill(workspace, HOLDERS, "eth", MAY)
-    fill(workspace, CHAINS, "eth", MAY)
-    fill(workspace, CHAINS, "eth", MAY, refresh=True)
-    found = {share.endpoint: (share.answers, share.superseded) for share in shares(workspace.archive)}
-    assert found == {"GET tokens/holders": (len(workspace.settings.watchlist["eth"]), 0), "GET chains": (2, 1)}
 
 
 def test_only_old_answers_of_committed_partitions_are_prunable(make_workspace: MakeWorkspace) -> None:
@@ -57,18 +44,8 @@ def test_a_rebuild_after_pruning_copies_rows_from_the_lake(make_workspace: MakeW
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     before = workspace.lake.read("holders")
-    prune(workspace.archive, prunable(workspace, NOW))
+    workspace.archive.remove(prunable(workspace, NOW).answers)
     assert workspace.archive.size().answers == 0
     report = rebuild(workspace)
     assert all(one.kept for one in report.missing)
     assert workspace.lake.read("holders") == before
-
-
-def test_the_command_shows_the_size_of_the_archive(
-    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = make_workspace()
-    fill(workspace, HOLDERS, "eth", MAY)
-    monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
-    shown = json.loads(CliRunner().invoke(app, ["home", "archive", "--json"]).output)
-    assert shown["answers"] == workspace.archive.size().answers > 0

@@ -25,9 +25,9 @@ from holderlake.core.contract.times import utc_now
 from holderlake.core.decoding.answers import Decoded
 from holderlake.core.lake.lake import LakeError
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance import rebuild as rebuilding
-from holderlake.operations.maintenance import replay as replaying
-from holderlake.operations.maintenance.rebuild import rebuild, survey
+from holderlake.operations.maintenance import rebuild_lake as rebuilding
+from holderlake.operations.maintenance import replay_commits as replaying
+from holderlake.operations.maintenance.rebuild_lake import rebuild
 from tests.helpers.filling import MakeWorkspace, fill, spoil
 from tests.helpers.processes import DEVNULL, start_holderlake
 
@@ -235,15 +235,9 @@ def test_an_archive_without_records_is_refused(make_workspace: MakeWorkspace) ->
         rebuild(make_workspace())
 
 
-@pytest.mark.long
-def test_a_dry_run_predicts_the_rebuild_and_changes_nothing(make_workspace: MakeWorkspace) -> None:
-    workspace = make_workspace()
-    fill(workspace, HOLDERS, "eth", MAY, JUNE)
-    forget_lake(workspace)
-    predicted = survey(workspace)
-    assert not workspace.settings.lake_folder.exists()
-    done = rebuild(workspace)
-    assert (predicted.partitions, predicted.commits, predicted.answers) == (done.partitions, done.commits, done.answers)
+def test_only_a_repair_has_a_dry_run(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["home", "rebuild", "--dry-run"], env={"HOLDERLAKE_HOME": str(tmp_path)})
+    assert "--dry-run needs --damaged" in str(result.exception)
 
 
 @pytest.mark.long
@@ -253,7 +247,6 @@ def test_rebuild_exits_3_when_a_part_is_missing(make_workspace: MakeWorkspace, m
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
     assert CliRunner().invoke(app, ["home", "rebuild", "--json"]).exit_code == 0
     workspace.archive.remove([next(workspace.archive.stored())])
-    assert CliRunner().invoke(app, ["home", "rebuild", "--dry-run"]).exit_code == 3
     assert CliRunner().invoke(app, ["home", "rebuild"]).exit_code == 3
 
 

@@ -17,7 +17,7 @@ from holderlake.cli.main import app
 from holderlake.core.lake.lake import Lake
 from holderlake.core.workspace import Workspace
 from holderlake.operations.doctor.file_checks import check_files
-from holderlake.operations.maintenance.repair import find_damage, repair, repair_before_run, repair_damaged
+from holderlake.operations.maintenance.repair_partitions import find_damage, repair, repair_before_run, repair_damaged
 from tests.conftest import RunningService, workspaces_of
 from tests.helpers.damage import KINDS, damage
 from tests.helpers.filling import MakeWorkspace, fill, spoil

@@ -21,7 +21,7 @@ from holderlake.core.settings import Settings
 from holderlake.core.workspace import Workspace
 from holderlake.operations.history.history import expired_runs
 from holderlake.operations.history.instance import dagster_instance
-from holderlake.operations.maintenance.rebuild import rebuild
+from holderlake.operations.maintenance.rebuild_lake import rebuild
 from holderlake.operations.maintenance.retention import delete_expired, expired
 from holderlake.pipelines.definitions import build_defs
 from tests.conftest import RunningService, workspaces_of

@@ -17,8 +17,8 @@ from holderlake.cli.main import app
 from holderlake.core.contract.exact_json import MalformedAnswer
 from holderlake.core.provider.errors import BudgetExceeded, TransientError
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.rebuild import rebuild
-from holderlake.operations.maintenance.retry import failures, retry
+from holderlake.operations.maintenance.rebuild_lake import rebuild
+from holderlake.operations.maintenance.retry_failures import failures, retry
 from tests.core.contract.answers import holder
 from tests.helpers.filling import MakeWorkspace, fill
 from tests.helpers.misbehaving import answer, scripted

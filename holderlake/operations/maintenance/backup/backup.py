@@ -22,7 +22,7 @@ from holderlake.core.workspace import Workspace
 from holderlake.operations.maintenance.backup.elsewhere import elsewhere
 from holderlake.operations.maintenance.backup.files import LIST, Copier, Listing, damaged, read_listing
 from holderlake.operations.maintenance.backup.home import copy_home
-from holderlake.operations.maintenance.swap import only_rebuild, recover
+from holderlake.operations.maintenance.replace_lake import only_rebuild, recover
 from holderlake.presentation import console
 
 _PARTIAL: Final = ".partial"

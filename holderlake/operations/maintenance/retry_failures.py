@@ -30,7 +30,7 @@ from holderlake.core.ingest.stream import IngestContext, Stream, partition_of
 from holderlake.core.lake.lake import FAILURES
 from holderlake.core.provider.errors import TransientError
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.replay import replay
+from holderlake.operations.maintenance.replay_commits import replay
 
 _RUN: Final = "retry-failures"
 _PAID_CODES: Final = PARTIAL | {UNREADABLE}

@@ -19,8 +19,8 @@ from holderlake.core.storage.atomic_files import set_aside
 from holderlake.core.storage.layout import Place
 from holderlake.core.warehouse.derived import damaged, remedy
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.rebuild import Rebuild, RebuildReport
-from holderlake.operations.maintenance.swap import only_rebuild, remove_folder
+from holderlake.operations.maintenance.rebuild_lake import Rebuild, RebuildReport
+from holderlake.operations.maintenance.replace_lake import only_rebuild, remove_folder
 
 _log = logging.getLogger(__name__)
 
@@ -58,22 +58,15 @@ def parse_place(text: str) -> Place:
     return family, chain, partition_text(parse_when(instant))
 
 
-def repair_home(workspace: Workspace, partitions: Sequence[str], dry_run: bool) -> Repaired:
-    """Repair the named partitions, or all damaged ones if none is named; load the warehouse.
-
-    With ``dry_run`` nothing is repaired: the result lists the damage only.
-    """
-    if partitions:
-        report = Repaired() if dry_run else repair(workspace, map(parse_place, partitions))
-    else:
-        report = Repaired(find_damage(workspace.lake)) if dry_run else repair_damaged(workspace)
-    if not dry_run:
-        messages = workspace.warehouse.set_damaged_aside()
-        workspace.warehouse.load(workspace.lake)
-        path = workspace.warehouse.path
-        left = {file.name: f"{file} {fault}; {remedy(path, file)}" for file, fault in damaged(path).items()}
-        report.warehouse = [message for file, message in messages.items() if file.name not in left]
-        report.still_damaged = list(left.values())
+def repair_home(workspace: Workspace, partitions: Sequence[str]) -> Repaired:
+    """Repair the named partitions, or all damaged ones if none is named; load the warehouse."""
+    report = repair(workspace, map(parse_place, partitions)) if partitions else repair_damaged(workspace)
+    messages = workspace.warehouse.set_damaged_aside()
+    workspace.warehouse.load(workspace.lake)
+    path = workspace.warehouse.path
+    left = {file.name: f"{file} {fault}; {remedy(path, file)}" for file, fault in damaged(path).items()}
+    report.warehouse = [message for file, message in messages.items() if file.name not in left]
+    report.still_damaged = list(left.values())
     return report
 
 

@@ -1,8 +1,8 @@
 """Rebuild lake and warehouse from the archive, without calls or credits: the same rows with the same times.
 
 Each recorded commit is repeated (``replay``) with the same answers, in a new folder next to the lake. The complete
-folder replaces the lake (``swap``). Partitions of the local engine have no answers: they are copied from the old lake,
-and computed again only if the old lake lacks them. ``archive.provenance`` has the commit records.
+folder replaces the lake (``replace_lake``). Partitions of the local engine have no answers: they are copied from the
+old lake, and computed again only if the old lake lacks them. ``archive.provenance`` has the commit records.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from holderlake.core.lake.damage import damaged_files
 from holderlake.core.lake.lake import SIDE_TABLES, Lake, LakeError, Manifest
 from holderlake.core.storage.layout import manifest_path
 from holderlake.core.workspace import Workspace
-from holderlake.operations.maintenance.replay import name_of, replay, stream_of
-from holderlake.operations.maintenance.swap import (
-    lakes_of,
+from holderlake.operations.maintenance.replace_lake import (
     only_rebuild,
     recover,
     remove_folder,
@@ -35,6 +33,7 @@ from holderlake.operations.maintenance.swap import (
     replace_partitions,
     writers_locked_out,
 )
+from holderlake.operations.maintenance.replay_commits import name_of, replay, stream_of
 from holderlake.presentation import console
 
 _CHAINS_AT_ONCE: Final = 8
@@ -66,45 +65,6 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     report.rows = _rows(workspace.lake)
     report.unnamed = _unnamed(workspace.archive)
     report.seconds = round(time.monotonic() - began, 1)
-    return report
-
-
-def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
-    """Return the report that ``rebuild`` would give, without changing anything.
-
-    Answers are not read, so damaged ones are not found.
-    """
-    report = RebuildReport()
-    chosen_provider = _chosen_provider(workspace.archive, provider)
-    old_lakes = lakes_of(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
-    recorded_places = set()
-    for _, paths in _by_partition(provenance.records(workspace.archive)):
-        read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen_provider]
-        recorded_places |= {_place(commit) for commit in read}
-        report.partitions += bool(read)
-        report.commits += len(read)
-        for commit in read:
-            report.answers += sum(len(_answers(group)) for group in commit.groups)
-        if any(commit.is_computed for commit in read):
-            if _old_computed_partition(old_lakes, read) is not None:
-                report.kept += 1
-                report.partitions -= 1
-                continue
-            read = _to_replay(workspace, read, report)
-        missing_calls = [
-            (commit, call)
-            for commit in _replayable(workspace.archive, read)
-            for group in commit.groups
-            for call in _missing_answers(workspace.archive, group)
-        ]
-        has_old_rows = bool(missing_calls) and _old_partition(old_lakes, missing_calls[0][0]) is not None
-        report.missing += [
-            MissingAnswer(name_of(commit), call.endpoint, call.digest or "", has_old_rows)
-            for commit, call in missing_calls
-        ]
-    partition_names = {_place(manifest): name_of(manifest) for lake in old_lakes for manifest in lake.manifests()}
-    report.carried = sorted(name for place, name in partition_names.items() if place not in recorded_places)
-    report.unnamed = _unnamed(workspace.archive)
     return report
 
 

@@ -36,16 +36,11 @@ def _old_folder(lake: Path) -> Path:
     return lake.with_name("lake.before")
 
 
-def lakes_of(lake: Path) -> list[Lake]:
-    """Return the existing lakes: the lake in this folder, and the old one that an interrupted replacement left."""
-    return [Lake(path) for path in (lake, _old_folder(lake)) if path.exists()]
-
-
 def recover(lake: Path) -> list[Lake]:
     """Restore the lake if its replacement was killed midway. Return the existing lakes, the old one last."""
     if _old_folder(lake).exists() and not lake.exists():
         _old_folder(lake).rename(lake)
-    return lakes_of(lake)
+    return [Lake(path) for path in (lake, _old_folder(lake)) if path.exists()]
 
 
 def remove_folder(folder: Path) -> None:
