@@ -59,14 +59,14 @@ def evidence_of(
     """
     evidence = _Evidence(nodes, links, node_of or {}, token, as_of)
     groups = evidence.groups()
-    told = [evidence.told(cluster, groups.get(cluster["cluster_id"])) for cluster in clusters]
+    described = [evidence.described(cluster, groups.get(cluster["cluster_id"])) for cluster in clusters]
     burnt = sum(row["share"] or 0.0 for row in nodes if row["kind"] != "time" and row["address"] in BURN_ADDRESSES)
     holders = ((f"{{name {number}}}", row) for number, row in enumerate(nodes) if row["kind"] == "top_holder")
     drawn = [(name, row) for name, row in holders if row["is_shown_on_map"] is not False]
     notes = [f"{share_text(burnt)} is burnt."] if burnt >= _NOTABLE_BURN else []
     finding = ""
-    if told:
-        finding, weakness, _ = told[0]
+    if described:
+        finding, weakness, _ = described[0]
         notes = [*filter(None, [weakness]), *notes]
         lone, share = next(((name, row["share"] or 0.0) for name, row in drawn if row["cluster_id"] is None), ("", 0.0))
         if share > clusters[0]["share"]:
@@ -77,7 +77,7 @@ def evidence_of(
         finding = f"Nothing links the {counted(len(drawn), 'drawn holder')}; the largest, {largest}, has {part}"
     elif notes:
         finding, notes = notes[0].removesuffix("."), []
-    columns = {name: [one[name] for *_, one in told] for name in ("sentence", "links", "strongest")}
+    columns = {name: [one[name] for *_, one in described] for name in ("sentence", "links", "strongest")}
     return (finding, " ".join(notes)), columns
 
 
@@ -159,7 +159,7 @@ class _Evidence:
                 found[int(clusters[one])] = rows[clusters[group] == clusters[one]], rows[group == one], int(hubs[one])
         return found
 
-    def told(self, cluster: Row, found: _Group | None) -> tuple[str, str, dict[str, Any]]:
+    def described(self, cluster: Row, found: _Group | None) -> tuple[str, str, dict[str, Any]]:
         """Return what a cluster holds and what joins it, a sentence if that is weak, and the cluster's columns."""
         members = np.flatnonzero((self._cluster == cluster["cluster_id"]) & (self._kind != "magic")).tolist()
         shares = {number: share for number in members if (share := self._nodes[number]["share"]) is not None}

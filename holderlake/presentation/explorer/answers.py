@@ -77,7 +77,7 @@ def token_map(
     subject["at"] = instant
     nodes, links = _nodes_and_links(reader, subject, added_addresses)
     parts = {"failures": _query(reader, "failures", **subject), "nodes": nodes, "links": _packed(links)}
-    return parts | {"at": partition_text(instant)} | _told(reader, subject, nodes, links)
+    return parts | {"at": partition_text(instant)} | _clusters_and_finding(reader, subject, nodes, links)
 
 
 def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def owners(reader: Reader, chain: str, token: str, at: datetime, added_addresses
     nodes, links = _nodes_and_links(reader, subject, added_addresses)
     merged, node_of = _by_owner(nodes, _rows(_query(reader, "owners", **subject)))
     figures = {"figures": _query(reader, "by_owner", **subject), "nodes": merged}
-    return figures | _told(reader, subject, merged, links, node_of)
+    return figures | _clusters_and_finding(reader, subject, merged, links, node_of)
 
 
 def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at: datetime) -> Columns:
@@ -158,7 +158,7 @@ def _nodes_and_links(reader: Reader, subject: dict[str, Any], added: Sequence[st
     return _query(reader, "nodes", **subject, added=list(added)), links
 
 
-def _told(
+def _clusters_and_finding(
     reader: Reader, subject: dict[str, Any], nodes: Columns, links: pa.Table, node_of: dict[str, int] | None = None
 ) -> dict[str, Any]:
     """Return the clusters of a map with their evidence, and the sentence about the map."""

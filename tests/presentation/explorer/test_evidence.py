@@ -24,7 +24,7 @@ JUNE: Final = datetime(2026, 6, 1)
 Rows = list[dict[str, Any]]
 
 
-def told(nodes: Rows, links: Rows, at: datetime = JUNE) -> tuple[tuple[str, str], dict[str, Any]]:
+def described(nodes: Rows, links: Rows, at: datetime = JUNE) -> tuple[tuple[str, str], dict[str, Any]]:
     """Return what is said about a map with one cluster, whose own token is KELP, and the columns of the cluster."""
     holders = [row for row in nodes if row["kind"] == "top_holder" and row["cluster_id"] == 1]
     clusters = [{"cluster_id": 1, "share": sum(row["share"] for row in holders), "holder_count": len(holders)}]
@@ -35,7 +35,7 @@ def told(nodes: Rows, links: Rows, at: datetime = JUNE) -> tuple[tuple[str, str]
 
 def sentences(nodes: Rows, links: Rows, at: datetime = JUNE) -> tuple[str, str]:
     """Return the sentence of the card, and the one above the map, with names and amounts."""
-    finding, columns = told(nodes, links, at)
+    finding, columns = described(nodes, links, at)
 
     def written(found: re.Match[str]) -> str:
         if found[1] == "name":
@@ -240,9 +240,9 @@ def test_links_of_a_cluster_are_numbered_the_strongest_first() -> None:
         sent("a", "far", 8),
     ]
     links += [sent("bourse", "c", 90) | {"time_node": 1}, sent("c", "c", 99), sent("a", "unknown", 99)]
-    _, columns = told(nodes, links)
+    _, columns = described(nodes, links)
     assert (columns["links"], columns["strongest"]) == ([2, 1, 0], 2)
-    _, columns = told(nodes, [*links, sent("b", "bourse", 1) | {"time_node": 1}])
+    _, columns = described(nodes, [*links, sent("b", "bourse", 1) | {"time_node": 1}])
     assert (columns["links"], columns["strongest"]) == ([5, 2, 1, 8, 0], 5)
 
 
@@ -278,7 +278,7 @@ DEAD: Final = holder("0x000000000000000000000000000000000000dead", 0.4) | {"clus
     ],
 )
 def test_a_map_without_links_says_what_is_known(nodes: Rows, finding: tuple[str, str]) -> None:
-    assert told(nodes, [])[0] == finding
+    assert described(nodes, [])[0] == finding
 
 
 @pytest.mark.parametrize(
@@ -287,6 +287,6 @@ def test_a_map_without_links_says_what_is_known(nodes: Rows, finding: tuple[str,
 def test_the_list_of_holders_names_a_time_node(label: str | None, user: str) -> None:
     listed = holder("bourse", 0.1) | {"label": label, "is_cex": True, "cluster_id": None, "is_shown_on_map": False}
     links = [sent("bourse", one, 9) | {"time_node": 1} for one in ("deployer", "a")]
-    (first, notes), _ = told([*WALLETS[:2], TIMED | {"is_cex": None}, listed], links)
+    (first, notes), _ = described([*WALLETS[:2], TIMED | {"is_cex": None}, listed], links)
     assert first.endswith(f", if transfers of {user} in the same minutes on 1 Jan 2025 link them")
     assert notes == "Weak: strangers can use an exchange in the same minutes."
