@@ -1,7 +1,7 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
 import type { HolderNode, Scores, SupplyStats } from "./columns";
-import { cut, name as nameOf } from "./format";
+import { cut, name } from "./format";
 import { askedFor, idOf, rows, type Columns } from "./table";
 
 export type Token = {
@@ -92,6 +92,10 @@ export type Cluster = {
   amount: string | null;
   holder_count: number;
   magic_node_count: number;
+  /** Why the holders are together: a sentence, the numbers of the links, the strongest first, and that of the sentence's link. */
+  sentence: string;
+  links: number[];
+  strongest: number | null;
 };
 
 export type Failure = { endpoint: string; code: string; reason: string; at: string };
@@ -102,6 +106,10 @@ export type TokenMap = {
   links: Link[];
   clusters: Cluster[];
   failures: Failure[];
+  /** The sentence about the map, without its full stop, and the notes that follow it. */
+  finding: [string, string];
+  /** The links by their numbers in sentences and clusters. */
+  numbered: Link[];
   byId: Map<string, Node>;
   linksOf: Map<string, Link[]>;
 };
@@ -178,58 +186,32 @@ export function tokenMap(chain: string, token: string, at: string, add: string, 
     return early?.at === at ? early : toMap(await request("map", asked));
   });
   if (!isByOwner) return plain;
-  return kept(askedFor("map by owner", asked), async () => byOwner(await plain, (await owners(chain, token, at)).wallets));
+  return kept(askedFor("map by owner", asked), async () => byOwner(await plain, await owners(chain, token, at, add)));
 }
 
 type Figures = { number: number; top_10_share: number; gini_index: number; herfindahl_hirschman_index: number; nakamoto_coefficient: number };
 /** Concentration by wallet, by certain owners and by all owners; `searched` is the time of the search for owners (unix seconds). */
 export type OwnerFigures = Figures & { holders: "wallets" | "certain owners" | "owners"; searched: number | null };
-type Owned = Omit<Member, "label"> & { owner: string; owner_share: number; owner_amount: string; wallets: number };
+type ByOwner = Pick<TokenMap, "nodes" | "clusters" | "finding"> & { figures: OwnerFigures[] };
 
-/** Requests the wallets that have one owner with other holders, the largest owners first, and the concentration. */
-export function owners(chain: string, token: string, at: string): Promise<{ wallets: Owned[]; figures: OwnerFigures[] }> {
-  return once("owners", { chain, token, at }, (answer: { wallets: Columns; figures: Columns }) => ({
-    wallets: rows<Owned>(answer.wallets),
-    figures: rows<OwnerFigures>(answer.figures),
+/** Requests what differs in the map by owner, whose nodes are wallets or owners of several, and the concentration. */
+export function owners(chain: string, token: string, at: string, add: string): Promise<ByOwner> {
+  return once("owners", { chain, token, at, ...(add && { add }) }, ({ nodes, clusters, figures, finding }: Record<string, Columns>) => ({
+    nodes: toNodes(nodes),
+    clusters: rows<Cluster>(clusters ?? {}),
+    finding: finding as unknown as TokenMap["finding"],
+    figures: rows<OwnerFigures>(figures ?? {}),
   }));
 }
 
-/** Returns a map with the wallets of each owner as one node. An owner is drawn if one of its wallets is, or if it has as much as
- * the smallest drawn holder. */
-function byOwner(map: TokenMap, wallets: Owned[]): TokenMap {
-  const at = new Map(map.nodes.flatMap((node) => (node.kind === "time" ? [] : [[node.address, node] as const])));
-  const least = Math.min(...map.nodes.flatMap((node) => (node.kind === "top_holder" && node.is_shown_on_map !== false ? (node.share ?? []) : [])));
-  const ownerOf = new Map<string, Node>();
-  for (const [address, found] of Map.groupBy(wallets, (one) => one.owner)) {
-    const [top] = found;
-    const own = found.flatMap((one) => at.get(one.address) ?? []);
-    const isDrawn = own.some((node) => node.kind === "top_holder") || (top?.owner_share ?? 0) >= least;
-    if (!top || (!isDrawn && !own.length)) continue;
-    const members = found.map((one) => ({ ...one, label: at.get(one.address)?.label ?? null }));
-    const largest = members[0] as Member;
-    const node: Node = {
-      ...NO_DETAILS,
-      id: address,
-      address,
-      label: `${top.wallets} wallets: ${nameOf(largest)}`,
-      kind: isDrawn ? "top_holder" : "holder",
-      share: top.owner_share,
-      amount: top.owner_amount,
-      rank: 0,
-      cluster_id: own.find((one) => one.cluster_id !== null)?.cluster_id ?? null,
-      owner: { wallets: top.wallets, members },
-    };
-    for (const one of found) ownerOf.set(one.address, node);
-  }
-  const nodes = [...new Set(map.nodes.map((node) => (node.kind !== "time" && ownerOf.get(node.address)) || { ...node }).concat(...ownerOf.values()))];
-  const listed = nodes.filter((node) => node.rank !== null && node.kind !== "time").sort((one, two) => (two.share ?? 0) - (one.share ?? 0));
-  listed.forEach((node, place) => (node.rank = place + 1));
+/** Returns a map with the wallets of each owner as one node. */
+function byOwner(map: TokenMap, { nodes, clusters, finding }: ByOwner): TokenMap {
+  const wallets = nodes.flatMap((node) => node.owner?.members.map(({ address }) => [address, node] as const) ?? []);
+  const ownerOf = new Map(wallets);
   const end = (id: string) => ownerOf.get(id)?.id ?? id;
-  const links = map.links.map((link) => ({ ...link, from: end(link.from), to: end(link.to) })).filter((link) => link.from !== link.to);
-  return linked({ ...map, nodes: [...listed, ...nodes.filter((node) => !listed.includes(node))], links }, [...ownerOf]);
+  const numbered = map.numbered.map((link) => ({ ...link, from: end(link.from), to: end(link.to) }));
+  return linked({ ...map, nodes, clusters, finding, numbered, links: numbered.filter((link) => link.from !== link.to) }, wallets);
 }
-
-const NO_DETAILS = { degree: null, inward_relations: null, outward_relations: null, is_supernode: null, is_contract: null, is_cex: null, is_dex: null, entity_id: null, first_activity: null, is_paid_label: null, is_shown_on_map: true, time_node: null };
 
 /** Requests the nodes and links of all maps of a token, which the worker of layouts reads. */
 export const past = (chain: string, token: string) => request<object>("past", { chain, token });
@@ -299,31 +281,38 @@ export async function refresh(chain: string, token: string): Promise<void> {
   await history(chain, token);
 }
 
-function toMap(answer: Record<string, Columns>): TokenMap {
-  const { at = "" } = answer as unknown as { at?: string };
-  const nodes = rows<Node>(answer.nodes ?? {});
+function toNodes(columns: Columns = {}): Node[] {
+  const nodes = rows<Node>(columns);
+  for (const one of nodes.flatMap((node) => [node, ...(node.owner?.members ?? [])])) {
+    if (one.label !== null && !cut(one.label, 1).trim()) one.label = null; // without visible characters
+  }
+  const holders = new Map(nodes.flatMap((node) => (node.time_node === null ? [[node.address, node]] : [])));
   for (const node of nodes) {
-    if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // without visible characters
     node.id = idOf(node.address, node.time_node);
+    if (node.time_node !== null) node.label ??= holders.get(node.address)?.label ?? null;
+    if (node.owner) node.label = `${node.label}: ${name(node.owner.members[0] as Member)}`;
   }
-  const byId = new Map(nodes.map((node) => [node.id, node]));
-  for (const node of nodes) {
-    if (node.time_node !== null) node.label ??= byId.get(node.address)?.label ?? null;
-  }
+  return nodes;
+}
+
+function toMap(answer: Record<string, Columns>): TokenMap {
+  const { at = "", finding = ["", ""] } = answer as unknown as Partial<TokenMap>;
+  const nodes = toNodes(answer.nodes);
+  const ids = new Set(nodes.map(({ id }) => id));
   const links = rows<Link>(answer.links ?? {});
   for (const link of links) {
     const end = (address: string) => {
       const inWindow = `${address}#${link.time_node}`;
-      return link.time_node !== null && byId.has(inWindow) ? inWindow : address;
+      return link.time_node !== null && ids.has(inWindow) ? inWindow : address;
     };
     link.from = end(link.from_address);
     link.to = end(link.to_address);
   }
-  return linked({ at, nodes, links, clusters: rows<Cluster>(answer.clusters ?? {}), failures: rows<Failure>(answer.failures ?? {}) });
+  return linked({ at, finding, nodes, links, numbered: links, clusters: rows<Cluster>(answer.clusters ?? {}), failures: rows<Failure>(answer.failures ?? {}) });
 }
 
 /** Adds the look-ups of nodes and links. `others` are more ids of nodes: of the wallets of an owner. */
-function linked(map: Omit<TokenMap, "byId" | "linksOf">, others: [string, Node][] = []): TokenMap {
+function linked(map: Omit<TokenMap, "byId" | "linksOf">, others: (readonly [string, Node])[] = []): TokenMap {
   const linksOf = new Map<string, Link[]>();
   for (const link of map.links) {
     for (const id of link.from === link.to ? [link.from] : [link.from, link.to]) {

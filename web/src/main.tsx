@@ -6,7 +6,6 @@ import "./explorer.css";
 import { CHANGE_SIGNS, CHANGES, setTheme, theme, THEMES } from "./colours";
 import { FIGURES, HEADLINE, LEGEND, PALETTE, type FigureName } from "./columns";
 import { isSaved, type Node } from "./data";
-import { partsOf } from "./finding";
 import { brief, chainName, count, counted, cut, date, figure, isExcluded, listOfKinds, partOf, seconds, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
@@ -48,7 +47,7 @@ function App() {
       <main>
         <section class="stage" aria-labelledby="title">
           <Heading />
-          {finding.value && <Finding />}
+          {finding.value[0] && <Finding />}
           <AfterData />
           <AssumedDecimals />
           <div class="map-area">
@@ -73,7 +72,7 @@ function App() {
 
 /** The sentence about the map; what follows the first full stop is in a lighter type. */
 function Finding() {
-  const [first, rest] = partsOf(finding.value);
+  const [first, rest] = finding.value;
   return <p class="finding"><img src={icon} alt="" width="18" height="18" /><bdi>{first} <span class="quiet">{rest}</span></bdi></p>;
 }
 

@@ -2,8 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { FIGURES } from "./columns";
-import { evidenceOf } from "./evidence";
-import { findingOf } from "./finding";
+import { findingOf, said } from "./finding";
 import { startAnchors } from "./map/scene";
 import { NOTHING, brief, counted, cut, date, figure, name, share } from "./format";
 import { added, NO_FILTER, show, view, type Filter } from "./view";
@@ -76,13 +75,24 @@ export const path = computed((): string[] | null => {
 
 /** Whether the wallets of one owner are one node. Two dates are compared by wallet. */
 export const isByOwner = computed(() => view.value.owners && (history.value?.hasOwners ?? false) && view.value.tab !== "compare");
-/** The evidence for the selected cluster. */
-export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, { symbolOf, isOwn }) : null));
-/** A sentence about the visible map. */
-export const finding = computed(() => {
+/** Returns the sentence about a cluster of the visible map. */
+export const sentenceOf = ({ sentence }: data.Cluster) => (shown.value ? said(shown.value, sentence, symbolOf) : "");
+
+export type Evidence = { members: data.Node[]; links: data.Link[]; ids: Set<string>; strongest: data.Link | null };
+/** The evidence for the selected cluster: its members, its links, the strongest first, and the ids of all of their nodes. */
+export const evidence = computed((): Evidence | null => {
+  const [map, one] = [shown.value, cluster.value];
+  if (!map || !one) return null;
+  const members = map.nodes.filter((node) => node.cluster_id === one.cluster_id && node.kind !== "time");
+  const links = one.links.flatMap((at) => map.numbered[at] ?? []);
+  const ids = new Set([...members.map(({ id }) => id), ...links.flatMap(({ from, to }) => [from, to])]);
+  return { members, links, ids, strongest: map.numbered[one.strongest ?? -1] ?? null };
+});
+/** A sentence about the visible map, and the notes that follow it. */
+export const finding = computed((): [string, string] => {
   const [map, of] = [shown.value, history.value];
   const at = of?.instants.find((one) => one.at === map?.at);
-  return map && of && at ? findingOf(map, of, at, { symbolOf, isOwn }) : "";
+  return map && of && at ? findingOf(map, of, at, symbolOf) : ["", ""];
 });
 /** The instant that the map is compared with, if the view has one. */
 export const other = computed(() =>
@@ -146,7 +156,7 @@ export function selectCluster(number: number): void {
   isFolded.value = false;
   show({ cluster: number, node: "", to: "" }, true);
   const found = shown.peek()?.clusters.find((one) => one.cluster_id === number);
-  if (found && evidence.peek()) say(`Cluster ${number}: ${counted(found.holder_count, "holder")}, ${share(found.share)} of the supply. ${evidence.peek()?.sentence}`);
+  if (found) say(`Cluster ${number}: ${counted(found.holder_count, "holder")}, ${share(found.share)} of the supply. ${sentenceOf(found)}`);
 }
 
 export function say(text: string): void {

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
 
 from holderlake.core.contract.times import partition_text
+from holderlake.presentation.evidence import NODE_COLUMNS, evidence_of
 from holderlake.presentation.explorer.published import Reader
 
 Columns = dict[str, list[Any]]
@@ -58,7 +62,8 @@ def token_map(
 ) -> dict[str, Any]:
     """Return a token's map as of the instant ``at``, or the newest: nodes, links, clusters and failures, by name.
 
-    The text ``at`` is its instant. A token without maps and holders has nothing.
+    The text ``at`` is its instant. A token without maps and holders has nothing. ``finding`` is the sentence about the
+    map, and ``clusters`` have their evidence: see ``presentation.evidence``.
 
     The ``added_addresses`` become nodes, with links from the transfers of the own store.
 
@@ -70,13 +75,9 @@ def token_map(
     if instant is None:
         return {}
     subject["at"] = instant
-    parts = {part: _query(reader, part, **subject) for part in ("clusters", "failures")}
-    links = reader.query(_sql("links"), subject)
-    if added_addresses:
-        added_links = reader.query(_sql("added_links"), subject | {"added": list(added_addresses)})
-        links = pa.concat_tables([links, added_links.cast(links.schema)])
-    nodes = _query(reader, "nodes", **subject, added=list(added_addresses))
-    return parts | {"at": partition_text(instant), "nodes": nodes, "links": _packed(links)}
+    nodes, links = _nodes_and_links(reader, subject, added_addresses)
+    parts = {"failures": _query(reader, "failures", **subject), "nodes": nodes, "links": _packed(links)}
+    return parts | {"at": partition_text(instant)} | _clusters_and_finding(reader, subject, nodes, links)
 
 
 def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
@@ -89,15 +90,17 @@ def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
     return {"nodes": _query(reader, "drawn", **subject), "links": _packed(reader.query(_sql("ties"), subject))}
 
 
-def owners(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
-    """Return two tables about the owners of a token's holders as of the instant ``at``, by name.
+def owners(reader: Reader, chain: str, token: str, at: datetime, added_addresses: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what a token's map as of the instant ``at`` has instead if the wallets of each owner are one node.
 
-    ``wallets`` has the holders that have one owner with others, packed as in ``token_map``. ``figures`` has the
-    concentration by wallet and by owner. Only transfers of an own store are known.
+    These are ``nodes``, ``clusters`` and ``finding``, as in ``token_map``. The column ``owner`` has the wallets of a
+    node. ``figures`` has the concentration by wallet and by owner. Only transfers of an own store are known.
     """
     subject = {"chain": chain, "token": token, "at": at}
-    wallets = reader.query(_sql("owners"), subject)
-    return {"wallets": _packed(wallets), "figures": _query(reader, "by_owner", **subject)}
+    nodes, links = _nodes_and_links(reader, subject, added_addresses)
+    merged, node_of = _by_owner(nodes, _rows(_query(reader, "owners", **subject)))
+    figures = {"figures": _query(reader, "by_owner", **subject), "nodes": merged}
+    return figures | _clusters_and_finding(reader, subject, merged, links, node_of)
 
 
 def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at: datetime) -> Columns:
@@ -145,6 +148,62 @@ def sources(reader: Reader, chain: str, token: str, at: datetime) -> Columns:
 def _query(reader: Reader, name: str, **parameters: Any) -> Columns:
     columns: Columns = reader.query(_sql(name), parameters).to_pydict()
     return columns
+
+
+def _nodes_and_links(reader: Reader, subject: dict[str, Any], added: Sequence[str]) -> tuple[Columns, pa.Table]:
+    links = reader.query(_sql("links"), subject)
+    if added:
+        added_links = reader.query(_sql("added_links"), subject | {"added": list(added)})
+        links = pa.concat_tables([links, added_links.cast(links.schema)])
+    return _query(reader, "nodes", **subject, added=list(added)), links
+
+
+def _clusters_and_finding(
+    reader: Reader, subject: dict[str, Any], nodes: Columns, links: pa.Table, node_of: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """Return the clusters of a map with their evidence, and the sentence about the map."""
+    clusters, token = _query(reader, "clusters", **subject), (subject["chain"], subject["token"])
+    known = _rows({name: nodes[name] for name in NODE_COLUMNS})
+    finding, evidence = evidence_of(known, links, _rows(clusters), token, subject["at"], node_of)
+    return {"clusters": clusters | evidence, "finding": finding}
+
+
+def _by_owner(nodes: Columns, wallets: Sequence[dict[str, Any]]) -> tuple[Columns, dict[str, int]]:
+    """Return the nodes with the wallets of each owner as one node, and the number of each wallet's node.
+
+    An owner is drawn if one of its wallets is, or if it has as much as the smallest drawn holder.
+    """
+    rows = _rows(nodes)
+    at = {row["address"]: row for row in rows if row["kind"] != "time"}
+    drawn = (row for row in rows if row["kind"] == "top_holder" and row["is_shown_on_map"] is not False)
+    least = min((row["share"] for row in drawn if row["share"] is not None), default=math.inf)
+    owner_of: dict[str, dict[str, Any]] = {}
+    for address, listed in groupby(wallets, itemgetter("owner")):
+        found = list(listed)
+        members = [
+            {name: wallet[name] for name in ("address", "share", "amount", "confidence", "kinds")}
+            | {"label": at.get(wallet["address"], {}).get("label")}
+            for wallet in found
+        ]
+        top, own = found[0], [at[member["address"]] for member in members if member["address"] in at]
+        is_drawn = (top["owner_share"] or 0) >= least or any(row["kind"] == "top_holder" for row in own)
+        if is_drawn or own:
+            owner = {"address": address, "label": f"{top['wallets']} wallets", "rank": 0, "is_shown_on_map": True}
+            owner |= {"kind": "top_holder" if is_drawn else "holder", "share": top["owner_share"]}
+            owner |= {"amount": top["owner_amount"], "owner": {"wallets": top["wallets"], "members": members}}
+            owner["cluster_id"] = next((row["cluster_id"] for row in own if row["cluster_id"] is not None), None)
+            owner_of |= dict.fromkeys((member["address"] for member in members), dict.fromkeys(nodes) | owner)
+    kept = (row if row["kind"] == "time" else owner_of.get(row["address"], row) for row in rows)
+    merged = list({id(row): row for row in (*kept, *owner_of.values())}.values())
+    merged.sort(key=lambda row: (row["rank"] is None, -(row["share"] or 0) if row["rank"] is not None else 0))
+    for number, row in enumerate(merged):
+        row |= {"number": number, "rank": None if row["rank"] is None else number + 1}
+    columns = {name: [row.get(name) for row in merged] for name in (*nodes, "owner")}
+    return columns, {address: row["number"] for address, row in owner_of.items()}
+
+
+def _rows(columns: Columns) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _packed(answer: pa.Table) -> dict[str, Any]:

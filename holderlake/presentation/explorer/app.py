@@ -133,8 +133,11 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 @routes.get("/map")
 def token_map(request: Request, chain: _Text, token: _Token, at: _When | None = None, add: _Addresses = "") -> Response:
     """Return a token's map as of ``at``, or the newest. ``add`` names more addresses, with commas between them."""
-    addresses = [one_spelling(chain, address.strip()) for address in add.split(",") if address.strip()]
-    return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, addresses))
+    return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, _listed(chain, add)))
+
+
+def _listed(chain: str, addresses: str) -> list[str]:
+    return [one_spelling(chain, address.strip()) for address in addresses.split(",") if address.strip()]
 
 
 @routes.get("/past")
@@ -144,9 +147,9 @@ def past(request: Request, chain: _Text, token: _Token) -> Response:
 
 
 @routes.get("/owners")
-def owners(request: Request, chain: _Text, token: _Token, at: _When) -> Response:
-    """Return the wallets that have one owner with other holders as of ``at``, and the concentration by owner."""
-    return _answer(request, lambda reader: answers.owners(reader, chain, token, at))
+def owners(request: Request, chain: _Text, token: _Token, at: _When, add: _Addresses = "") -> Response:
+    """Return what the map as of ``at`` has instead by owner, and the concentration. ``add`` is as in ``/map``."""
+    return _answer(request, lambda reader: answers.owners(reader, chain, token, at, _listed(chain, add)))
 
 
 @routes.get("/transfers")

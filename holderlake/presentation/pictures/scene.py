@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake.core.contract.chains import BURN_ADDRESSES
 from holderlake.core.contract.figures import share_text
 from holderlake.core.units import counted
+from holderlake.presentation.evidence import kind_of
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,6 @@ _KINDS: Final = {
     "hub": "busiest wallets",
 }
 """The kinds of addresses without one owner, and their plurals, as in ``web/src/format.ts``."""
-
-
-def kind_of(row: Mapping[str, Any]) -> str:
-    """Return the kind of an address that belongs to no single owner; ``hub`` is one of the busiest wallets."""
-    if row["address"] in BURN_ADDRESSES:
-        return "burn"
-    flags = {"exchange": row["is_cex"], "pool": row["is_dex"], "contract": row["is_contract"]}
-    return next((kind for kind, is_set in flags.items() if is_set), "hub")
 
 
 def scene_of(tables: Mapping[str, pa.Table]) -> Scene:

@@ -29,6 +29,7 @@ from holderlake.core.contract.figures import NOTHING, share_text
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.presentation.pictures.drawing.colours import COLOURS, PALETTE, Theme, contrast, mixed, text_on
 from holderlake.presentation.pictures.drawing.draw import TokenTitle, draw_map
+from holderlake.presentation.pictures.drawing.finding import finding_of
 from holderlake.presentation.pictures.drawing.text import broken, printable, shortened, width
 from holderlake.presentation.pictures.layout.bubbles import Layout, place
 from holderlake.presentation.pictures.layout.packing import packed
@@ -358,6 +359,17 @@ def test_unknown_figures_are_a_dash() -> None:
     unknown: dict[str, Any] = dict.fromkeys(names)
     texts = texts_in(draw(tables_of([0.5], **unknown)))
     assert texts.count(NOTHING) == 5
+
+
+def test_the_sentence_about_the_map_names_its_holders() -> None:
+    tables = tables_of([0.3, 0.1, 0.05], [(0, 1, 3), (0, 2, 1)], labels={0: "Trea\u202esury"})
+    first, notes = finding_of(tables, AS_OF)
+    assert (
+        first
+        == "3 wallets together hold 45.0% (15.0% without Treasury), 2 of them funded by another member (Treasury)."
+    )
+    assert notes == ""
+    assert first in " ".join(texts_in(draw(tables, at=1600)))
 
 
 def test_the_largest_bubbles_carry_their_label_or_short_address() -> None:

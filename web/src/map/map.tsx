@@ -3,8 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGE_SIGNS, CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
 import { tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
-import { burntShare } from "../finding";
-import { date, exact, isExcluded, listOfKinds, name, rough, share } from "../format";
+import { date, exact, isBurn, isExcluded, listOfKinds, name, rough, share } from "../format";
 import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, isFiltering, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
 import { anchorsOf, arrange, isInLargeCluster, isNarrow, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
@@ -94,7 +93,7 @@ export function BubbleMap() {
 
 /** Why no bubble is drawn, and the way to draw what there is. */
 function Undrawn({ map }: { map: TokenMap }) {
-  const burnt = burntShare(map);
+  const burnt = map.nodes.reduce((sum, node) => sum + (node.kind !== "time" && isBurn(node) ? (node.share ?? 0) : 0), 0);
   return (
     <div class="trouble" role="alert">
       <h2>{burnt ? `${share(burnt)} of the supply is burnt` : "No holder to draw"}</h2>

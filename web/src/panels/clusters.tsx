@@ -2,9 +2,8 @@
 import { Fragment } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { transfersOf, type Cluster, type Link, type Node, type Transfer } from "../data";
-import { evidenceOf, type Evidence } from "../evidence";
 import { count, counted, date, exact, rough, share } from "../format";
-import { instant, isOwn, shown, symbolOf } from "../state";
+import { instant, sentenceOf, shown, type Evidence } from "../state";
 import { ClusterMark, Holder, Rows } from "./parts";
 import { LinkDetails, Transaction } from "./links";
 import { view } from "../view";
@@ -38,7 +37,7 @@ export function Clusters() {
               <td class="num amount" title={exact(one.amount)}>{rough(one.amount)}</td>
             </tr>
             <tr class={view.value.cluster === one.cluster_id ? "chosen" : ""}>
-              <td colSpan={5} class="quiet"><bdi>{evidenceOf(map, one, { symbolOf, isOwn }).sentence}</bdi></td>
+              <td colSpan={5} class="quiet"><bdi>{sentenceOf(one)}</bdi></td>
             </tr>
             </Fragment>
           )}
@@ -49,7 +48,7 @@ export function Clusters() {
 }
 
 /** Why the holders of a cluster are together, its members, and all links between them. */
-export function ClusterCard({ cluster, evidence: { members, links, strongest, sentence } }: { cluster: Cluster; evidence: Evidence }) {
+export function ClusterCard({ cluster, evidence: { members, links, strongest } }: { cluster: Cluster; evidence: Evidence }) {
   return (
     <>
       <h2><ClusterMark number={cluster.cluster_id} called="Cluster " /></h2>
@@ -57,7 +56,7 @@ export function ClusterCard({ cluster, evidence: { members, links, strongest, se
         {counted(cluster.holder_count, "holder")} {cluster.holder_count === 1 ? "holds" : "hold"} <b>{share(cluster.share)}</b> of the supply,{" "}
         <span title={exact(cluster.amount)}>{rough(cluster.amount)}</span>. <LinkingWallets nodes={members.filter((node) => node.kind === "magic")} />
       </p>
-      <p class="why"><b>Why together</b> <bdi>{sentence}</bdi> {strongest && <Hash link={strongest} />}</p>
+      <p class="why"><b>Why together</b> <bdi>{sentenceOf(cluster)}</bdi> {strongest && <Hash link={strongest} />}</p>
       <details open>
         <summary>Members <span class="quiet">{members.length}</span></summary>
         <table>

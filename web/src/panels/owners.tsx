@@ -6,7 +6,7 @@ import { count, counted, date, exact, figure, name, share } from "../format";
 import { history, instant, isByOwner, keeps, shown } from "../state";
 import { LinkDetails, Outside } from "./links";
 import { ClusterMark, Copy, Fact, Rows } from "./parts";
-import { view } from "../view";
+import { added, view } from "../view";
 
 /** The wallets of one owner, with the confidence that each belongs to it, and the transfers with others. */
 export function OwnerCard({ node, owner: { wallets, members } }: { node: Node; owner: Owner }) {
@@ -65,11 +65,11 @@ const BY_OWNER = ["top_10_share", "gini_index", "herfindahl_hirschman_index", "n
 /** The concentration among all wallets and among all owners, if the map shows owners. */
 export function ByOwner() {
   const [found, setFound] = useState<OwnerFigures[]>([]);
-  const [of, at, isOn] = [history.value, instant.value?.at, isByOwner.value];
+  const [of, at, isOn, add] = [history.value, instant.value?.at, isByOwner.value, added.value.join()];
   useEffect(() => {
-    if (of && at && isOn) owners(of.chain, of.address, at).then(({ figures }) => setFound(figures), () => setFound([]));
+    if (of && at && isOn) owners(of.chain, of.address, at, add).then(({ figures }) => setFound(figures), () => setFound([]));
     else setFound([]);
-  }, [of, at, isOn]);
+  }, [of, at, isOn, add]);
   if (!found.length) return null;
   if (!shown.value?.nodes.some((node) => node.owner)) return <p class="quiet">No owner with several wallets here.</p>;
   return (

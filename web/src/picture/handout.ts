@@ -25,7 +25,7 @@ export async function handout(of: History, at: string, add: string, byOwner: boo
   for (const [place, when] of chosen.entries()) {
     progress(`Date ${place + 1} of ${chosen.length}`);
     await keep("map", { ...subject, at: when, ...(add && { add }) });
-    if (byOwner) await keep("owners", { ...subject, at: when });
+    if (byOwner) await keep("owners", { ...subject, at: when, ...(add && { add }) });
   }
   const packed = await zipped(`{${Object.entries(answers).map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`);
   const title = escaped(`${cut(of.name || of.symbol || of.address, 80)} · ${date(of.instants.at(-1)?.at ?? null)}`);

@@ -2,7 +2,6 @@
 import { CHANGE_SIGNS, CHANGES, colours, isDark, mixed, textOn } from "../colours";
 import { FIGURES, HEADLINE, LEGEND } from "../columns";
 import type { History, Instant } from "../data";
-import { partsOf } from "../finding";
 import { brief, chainName, count, counted, cut, date, figure as figureText, isExcluded, name, notDrawn, partOf, share } from "../format";
 import { ARROWS_UP_TO, arrowsOf, type Look } from "../map/brush";
 import { boxOf, LABEL_PIXELS, labelsOf, leaderOf, textsOf } from "../map/labels";
@@ -20,7 +19,7 @@ const COLUMN = WIDTH - MARGIN - SIDE;
 const MOST_LISTED = 8;
 
 /** What a picture shows. `before` is the instant that it is compared with, or empty. */
-export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: string; before: string; colourOf: (cluster: number) => string };
+export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; finding: [string, string]; before: string; colourOf: (cluster: number) => string };
 
 /** Draws the complete picture. */
 export function drawSheet(pen: Pen, subject: Subject): void {
@@ -61,9 +60,10 @@ function drawTitle(pen: Pen, { history: of, instant, scene, finding, before }: S
   pen.text([MARGIN, 102], drawn.length ? `${all} drawn, with ${share(held)} of the supply${by}` : `None of ${counted(listed, "holder")} drawn`, soft);
   drawMark(pen, [MARGIN, 117]);
   const room = WIDTH - 2 * MARGIN - 30;
-  const size = Math.max(13, Math.min(17, (17 * room) / widthOf(finding, 17, true)));
-  let bold = partsOf(finding)[0].split(" ").length;
-  const lines = broken(finding || "Holderlake", room + 1, size, true).slice(0, 2);
+  const said = finding.join(" ").trim();
+  const size = Math.max(13, Math.min(17, (17 * room) / widthOf(said, 17, true)));
+  let bold = finding[0].split(" ").length;
+  const lines = broken(said || "Holderlake", room + 1, size, true).slice(0, 2);
   lines.forEach((line, at) => {
     const words = line.split(" ");
     const [first, rest] = [words.slice(0, bold).join(" "), words.slice(bold).join(" ")];

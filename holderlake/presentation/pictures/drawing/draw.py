@@ -37,7 +37,8 @@ def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, t
     pixels, at least 400; the height depends on it. Thread-safe.
     """
     scene, colours = scene_of(tables), COLOURS[theme]
-    finding = finding_of(tables, token.as_of) or "Holderlake"
+    sentence, notes = finding_of(tables, token.as_of)
+    finding = f"{sentence} {notes}".strip() or "Holderlake"
     page = page_of(width)
     lines, size = finding_lines(finding, page)
     page = page_of(width, 1.3 * len(lines) * size / page.unit)
@@ -46,7 +47,7 @@ def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, t
         sheet = Sheet(Canvas(page.width, page.height, colours.page), page, colours, scene, layout)
         draw_title(sheet, token)
         draw_figures(sheet)
-        draw_finding(sheet, finding)
+        draw_finding(sheet, finding, len(sentence.split()))
         draw_bubbles(sheet)
         draw_lists_and_legend(sheet)
         return sheet.canvas.encode(form, f"{token.shown_name[:80]}: map of holders")

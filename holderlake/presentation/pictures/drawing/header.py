@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -76,15 +75,14 @@ def finding_lines(text: str, page: Page) -> tuple[list[str], float]:
     return broken(printable(text, 600), room, size, 5, bold=True), size
 
 
-def draw_finding(sheet: Sheet, text: str) -> None:
-    """Draw the project's mark and, next to it, the sentence ``text`` about the map; what follows it is lighter."""
+def draw_finding(sheet: Sheet, text: str, bold_words: int) -> None:
+    """Draw the project's mark and, next to it, the sentence ``text`` about the map; the bold words are first."""
     area, unit = sheet.page.finding, sheet.unit
     part = 1.6 * unit / 20  # the mark is 20 wide
     centres = [(area.left + part * across, area.top + part * (down + 1)) for across, down, _, _ in _MARK]
     fills = [fill for *_, fill in _MARK]
     sheet.canvas.circles(centres, [part * radius for _, _, radius, _ in _MARK], fills, fills, 0.0)
     lines, size = finding_lines(text, sheet.page)
-    bold_words = len(_FURTHER.split(text)[0].split())
     for number, line in enumerate(lines):
         left, base, words = area.left + 2.3 * unit, area.top + 1.2 * unit + number * 1.3 * size, line.split()
         bold, soft = " ".join(words[:bold_words]), " ".join(words[bold_words:])
@@ -95,8 +93,6 @@ def draw_finding(sheet: Sheet, text: str) -> None:
         )
 
 
-_FURTHER: Final = re.compile(r"(?<=\.) (?=Weak:|[\d.]+% is burnt)")
-"""The space between the sentence and its notes, as in ``web/src/finding.ts``."""
 _MARK: Final = ((6.9, 8.1, 5.0, "#0072b2"), (15.0, 5.0, 2.8, "#e69f00"), (13.1, 15.0, 3.75, "#009e73"))
 """Centres, radii and colours of the project's mark, as in ``web/icon.svg``."""
 

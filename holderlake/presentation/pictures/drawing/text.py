@@ -17,6 +17,7 @@ import matplotlib
 from matplotlib.font_manager import FontProperties, get_font
 from matplotlib.ft2font import LoadFlags
 
+from holderlake.presentation.evidence import day
 from holderlake.presentation.pictures.scene import Node
 
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
@@ -28,7 +29,6 @@ _MEASURED_AT: Final = 64.0
 _TEXT_CHARACTERS: Final = 200
 """Maximum characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @cache
@@ -105,11 +105,6 @@ def instant(when: datetime) -> str:
     """Return an instant (UTC, without zone) as the explorer writes it: without the time at midnight."""
     time = f"{when:, %H:%M:%S}".removesuffix(":00") if when.time() != dt_time() else ""
     return f"{day(when)}{time} UTC"
-
-
-def day(when: datetime) -> str:
-    """Return the day of an instant, such as 1 Sep 2026."""
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
 
 
 def display_name(node: Node) -> str:

@@ -1,0 +1,271 @@
+"""Why the holders of a map's clusters are together: their links, and sentences about the strongest evidence.
+
+The explorer's page and the service's picture show them, each with its own way to write names, amounts and units. So a
+sentence has ``{name 5}`` instead of the name of node 5, and ``{sum 7 12.5}`` instead of the amount 12.5 in the unit of
+link 7. Nodes and links have numbers from 0, in the order of their tables.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holderlake.core.contract.chains import BURN_ADDRESSES
+from holderlake.core.contract.figures import NOTHING, share_text
+from holderlake.core.units import counted
+
+_NOTABLE_BURN: Final = 0.01
+_NAME_FACTOR: Final = 2
+"""Factor of the weight of transfers with a named wallet, because a reader recognises it."""
+_WEAK: Final = 0.01
+"""A member that moved a smaller part of its amount is weakly joined."""
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+NODE_COLUMNS: Final = (
+    *("address", "time_node", "kind", "label", "share", "amount"),
+    *("cluster_id", "is_shown_on_map", "is_cex", "is_dex", "is_contract"),
+)
+"""The columns of nodes that evidence is made of."""
+
+Row = Mapping[str, Any]
+_Numbers = npt.NDArray[np.int64]
+_Group = tuple[_Numbers, _Numbers, int]
+
+
+def evidence_of(
+    nodes: Sequence[Row],
+    links: pa.Table,
+    clusters: Sequence[Row],
+    token: tuple[str, str],
+    as_of: datetime,
+    node_of: Mapping[str, int] | None = None,
+) -> tuple[tuple[str, str], dict[str, list[Any]]]:
+    """Return the sentence about a map, and columns about its clusters. ``token`` is the map's chain and token address.
+
+    ``nodes`` are in the order of their rank, ``clusters`` in that of their number. ``links`` has ``amount`` (text),
+    ``transfers``, ``first_date`` and ``last_date`` (a time, or unix seconds). Links that began after ``as_of`` (UTC,
+    without zone) are no evidence. ``node_of`` has the numbers of the nodes that other addresses belong to.
+
+    The sentence has two parts: one without its full stop, and the notes that follow. The columns have for each cluster
+    its ``sentence``, the numbers of its ``links``, the strongest first, and ``strongest``, the number of the link that
+    the sentence is about; None without links.
+    """
+    evidence = _Evidence(nodes, links, node_of or {}, token, as_of)
+    groups = evidence.groups()
+    described = [evidence.described(cluster, groups.get(cluster["cluster_id"])) for cluster in clusters]
+    burnt = sum(row["share"] or 0.0 for row in nodes if row["kind"] != "time" and row["address"] in BURN_ADDRESSES)
+    holders = ((f"{{name {number}}}", row) for number, row in enumerate(nodes) if row["kind"] == "top_holder")
+    drawn = [(name, row) for name, row in holders if row["is_shown_on_map"] is not False]
+    notes = [f"{share_text(burnt)} is burnt."] if burnt >= _NOTABLE_BURN else []
+    finding = ""
+    if described:
+        finding, weakness, _ = described[0]
+        notes = [*filter(None, [weakness]), *notes]
+        lone, share = next(((name, row["share"] or 0.0) for name, row in drawn if row["cluster_id"] is None), ("", 0.0))
+        if share > clusters[0]["share"]:
+            finding = f"{lone} alone holds {share_text(share)}; {finding}"
+    elif drawn:
+        largest, share = drawn[0][0], drawn[0][1]["share"]
+        part = NOTHING if share is None else share_text(share)
+        finding = f"Nothing links the {counted(len(drawn), 'drawn holder')}; the largest, {largest}, has {part}"
+    elif notes:
+        finding, notes = notes[0].removesuffix("."), []
+    columns = {name: [one[name] for *_, one in described] for name in ("sentence", "links", "strongest")}
+    return (finding, " ".join(notes)), columns
+
+
+def day(when: datetime) -> str:
+    """Return the day of an instant, such as 1 Sep 2026."""
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+
+
+def kind_of(row: Row) -> str:
+    """Return the kind of an address that belongs to no single owner; ``hub`` is one of the busiest wallets."""
+    if row["address"] in BURN_ADDRESSES:
+        return "burn"
+    flags = {"exchange": row["is_cex"], "pool": row["is_dex"], "contract": row["is_contract"]}
+    return next((kind for kind, is_set in flags.items() if is_set), "hub")
+
+
+class _Evidence:
+    """The nodes of a map, and its links as arrays, NaN for what is unknown. An end of a link is -1 if it is no node."""
+
+    def __init__(
+        self, nodes: Sequence[Row], links: pa.Table, node_of: Mapping[str, int], token: tuple[str, str], as_of: datetime
+    ) -> None:
+        held = {row["address"]: row for row in nodes if row["kind"] != "time"}  # they may describe a time node
+        self._nodes = [
+            row if row["kind"] != "time" else {name: row[name] or held.get(row["address"], row)[name] for name in row}
+            for row in nodes
+        ]
+        self._kind = np.array([*(row["kind"] for row in nodes), ""])
+        self._cluster = np.array([*((row["kind"] != "time" and row["cluster_id"]) or 0 for row in nodes), 0])
+        self._is_named = [bool(row["label"]) and _is_visible(row["label"]) for row in self._nodes]
+        window, self._amount, transfers = (
+            links[name].cast(pa.float64()).to_numpy() for name in ("time_node", "amount", "transfers")
+        )
+        self._until, self._transfers, self._is_in_window = np.datetime64(as_of), np.nan_to_num(transfers), window > 0
+        self._first, self._last = (
+            links[name].cast(pa.timestamp("s"), safe=False).to_numpy() for name in ("first_date", "last_date")
+        )
+        numbers = {(row["address"], row["time_node"]): number for number, row in enumerate(nodes)}
+        numbers |= {(address, None): number for address, number in node_of.items()}
+        ends = []
+        for side in ("from_address", "to_address"):
+            texts, codes = _codes(links[side])
+            end = np.array([numbers.get((text, None), -1) for text in texts], np.int64)[codes]
+            for row in np.flatnonzero(self._is_in_window).tolist():
+                end[row] = numbers.get((texts[codes[row]], int(window[row])), end[row])
+            ends.append(end)
+        self._sender, self._receiver = ends
+        self._tokens = links.select(["transfer_chain", "transfer_token"])
+        is_own = pc.and_(*(pc.equal(*pair) for pair in zip(self._tokens.columns, token, strict=True)))
+        self._is_own = pc.fill_null(is_own, False).to_numpy()
+
+    def groups(self) -> dict[int, _Group]:
+        """Return for each cluster its links and those of its strongest group, the strongest first, and its hub.
+
+        A group has the links of one hub: of a holder those that it sent, of a magic node all with holders, and of a
+        time node all with members, if there are several. The group that moved most of the map's token is the strongest.
+        """
+        sender, receiver, size = self._sender, self._receiver, len(self._kind)
+        is_time, is_magic = self._kind == "time", self._kind == "magic"
+        is_to_hub = is_time[receiver] | (is_magic[receiver] & ~is_magic[sender] & ~is_time[sender])
+        hub, other = np.where(is_to_hub, receiver, sender), np.where(is_to_hub, sender, receiver)
+        is_inside = is_time[hub] | (~self._is_in_window & (self._cluster[hub] == self._cluster[other]))
+        is_known = ~(self._first > self._until) & (sender != receiver)
+        rows = np.flatnonzero(is_inside & is_known & (self._cluster[other] > 0))
+        hub, other, amount, is_own = hub[rows], other[rows], np.nan_to_num(self._amount[rows]), self._is_own[rows]
+        keys, first, group = np.unique(self._cluster[other] * size + hub, return_index=True, return_inverse=True)
+        clusters, hubs = keys // size, keys % size
+        others = np.bincount(np.unique(group * size + other) // size, minlength=len(keys))
+        is_named = np.array([*self._is_named, False]) & ~is_time
+        named = is_named[hubs] | (np.bincount(group, is_named[other], len(keys)) > 0)
+        weight = np.bincount(group, is_own * amount, len(keys)) * np.where(named, _NAME_FACTOR, 1)
+        is_group = ~is_time[hubs] | (others > 1)
+        strength = np.lexsort((-self._transfers[rows], -amount, ~is_own))
+        strength = strength[is_group[group[strength]]]
+        rows, group = rows[strength], group[strength]
+        found: dict[int, _Group] = {}
+        for one in np.lexsort((first, is_time[hubs], -others, -weight)):
+            if is_group[one] and clusters[one] not in found:
+                found[int(clusters[one])] = rows[clusters[group] == clusters[one]], rows[group == one], int(hubs[one])
+        return found
+
+    def described(self, cluster: Row, found: _Group | None) -> tuple[str, str, dict[str, Any]]:
+        """Return what a cluster holds and what joins it, a sentence if that is weak, and the cluster's columns."""
+        members = np.flatnonzero((self._cluster == cluster["cluster_id"]) & (self._kind != "magic")).tolist()
+        shares = {number: share for number in members if (share := self._nodes[number]["share"]) is not None}
+        most = max(shares, key=shares.__getitem__, default=-1)
+        part = shares.get(most, 0.0)
+        without = share_text(cluster["share"] - part)
+        together = f"{counted(cluster['holder_count'], 'wallet')} together hold {share_text(cluster['share'])}"
+        is_most = cluster["holder_count"] > 2 and cluster["share"] / 2 < part <= cluster["share"]
+        condition = f" ({without} without {{name {most}}})" if is_most else ""
+        if found is None:
+            sentence = "The source gives no transfers that show why these holders are together."
+            return together + condition, "", {"sentence": sentence, "links": [], "strongest": None}
+        every, group, hub = found
+        weakness, kind, ends = "", kind_of(self._nodes[hub]), {*self._ends(group), hub}
+        joins = every[(self._sender[every] == most) | (self._receiver[every] == most)]
+        moved, balance = np.nansum(self._amount[joins]), float((shares and self._nodes[most]["amount"]) or 0)
+        if len(joins) and self._is_own[joins].all() and moved < _WEAK * balance:
+            little = share_text(moved / balance).replace("<", "less than ")
+            weakness = f"Weak: the transfers that link {{name {most}}} are {little} of its balance."
+            condition = f", if {{name {most}}} is one of them (without it {without})"
+        elif self._kind[hub] == "time":
+            weakness = f"Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
+        tokens = self._tokens.take(group).to_pylist()
+        did, joined = group[[token == tokens[0] for token in tokens]], self._count_holders(ends)
+        said = [self._reason(hub, joined, did), weakness]
+        if len(joins) and most not in ends:
+            largest = f"The largest member, {{name {most}}} with {share_text(part)} of the supply"
+            said.insert(1, f"{largest}, {self._moved(most, joins[:1])}.")
+        how = self._joining(hub, joined, did, cluster["holder_count"])
+        columns = {"sentence": " ".join(filter(None, said)), "links": every.tolist(), "strongest": int(group[0])}
+        return f"{together}{condition}, {how}", weakness, columns
+
+    def _ends(self, rows: _Numbers) -> set[int]:
+        return {*self._sender[rows].tolist(), *self._receiver[rows].tolist()}
+
+    def _count_holders(self, numbers: Collection[int]) -> int:
+        return sum(self._kind[number] not in ("magic", "time") for number in numbers)
+
+    def _days(self, rows: _Numbers) -> tuple[str, str]:
+        """Return the first and last day of transfers; empty if they are unknown, or the last one is after the map."""
+        first, last = np.fmin.reduce(self._first[rows]), np.fmax.reduce(self._last[rows])
+        return ("", "") if np.isnat(first) or not last <= self._until else (day(first.item()), day(last.item()))
+
+    def _joining(self, hub: int, joined: int, did: _Numbers, holders: int) -> str:
+        """Return how a hub joins ``joined`` of the ``holders`` of a cluster, by its transfers ``did`` of one token."""
+        begin, end = self._days(did)
+        when = "" if not end else f" on {end}" if begin == end else f" from {_begin(begin, end)} to {end}"
+        name = f"{{name {hub}}}" if self._is_named[hub] else ""
+
+        def some(count: int) -> str:
+            return f"{count} of them " if count < holders else ""
+
+        if self._kind[hub] == "time":
+            user = name or f"one {kind_of(self._nodes[hub])}"
+            return f"if transfers of {user} in the same minutes{when} link {some(joined).strip() or 'them'}"
+        member = f"another member ({name})" if name else "another member"
+        funder = (name or "one wallet") if self._kind[hub] == "magic" else member
+        funded = self._count_holders({*self._receiver[did[self._sender[did] == hub]].tolist()})
+        paying = self._count_holders({*self._sender[did[self._receiver[did] == hub]].tolist()})
+        if funded > 1:
+            return f"{some(funded)}funded by {funder}{when}"
+        return f"{some(paying)}paying into {funder}{when}" if paying > 1 else f"{some(joined)}linked by transfers{when}"
+
+    def _reason(self, hub: int, joined: int, did: _Numbers) -> str:
+        """Return the sentence about a hub and its transfers ``did`` of one token."""
+        name, holders, act = f"{{name {hub}}}", counted(joined, "holder"), self._moved(hub, did)
+        if self._kind[hub] == "time":
+            return f"{holders} used {name} at the same time: it {act}."
+        return f"The wallet {name} links {holders}: it {act}." if self._kind[hub] == "magic" else f"{name} {act}."
+
+    def _moved(self, node: int, did: _Numbers) -> str:
+        """Return a text such as ``got 5 KELP from Ada and sent 4 KELP to 3 holders on 1 May 2026``."""
+        got, sent = did[self._receiver[did] == node], did[self._sender[did] == node]
+        parts = []
+        for verb, way, some in (("got", "from", got), ("sent", "to", sent)):
+            if len(some):
+                amount = self._amount[some[0]] if len(some) == 1 else np.nansum(self._amount[some])
+                whom = self._listed(self._ends(some) - {node})
+                parts.append(f"{verb} {{sum {some[0]} {'' if np.isnan(amount) else amount}}} {way} {whom}")
+        transfers = int(self._transfers[did].sum())
+        begin, end = self._days(did)
+        when = "" if not end else f", the last on {end}" if begin != end and transfers > 1 else f" on {end}"
+        count = f" in {counted(transfers, 'transfer')}" if transfers > 1 else ""
+        return f"{' and '.join(parts)}{count}{when}"
+
+    def _listed(self, numbers: set[int]) -> str:
+        """Return the name of one node, or the count of several, such as ``9 holders and 1 linking wallet``."""
+        holders = self._count_holders(numbers)
+        counts = {"holder": holders, "linking wallet": len(numbers) - holders}
+        several = " and ".join(counted(count, what) for what, count in counts.items() if count)
+        return several if len(numbers) > 1 else f"{{name {min(numbers)}}}"
+
+
+def _is_visible(text: str) -> bool:
+    return any(unicodedata.category(letter)[0] not in "CZ" for letter in text)
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[list[Any], _Numbers]:
+    """Return the distinct texts of a column, and the place of each row's text among them."""
+    encoded = column.combine_chunks().dictionary_encode("encode")
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
+def _begin(begin: str, end: str) -> str:
+    """Return the first day of a range without the month and year that are also those of its last day."""
+    words, others = begin.split(), end.split()
+    while words[-1] == others.pop():
+        words.pop()
+    return " ".join(words)
