@@ -38,13 +38,14 @@ def needs_run(
     instants: Sequence[datetime],
     *,
     tokens: Sequence[str] = (),
-    refresh: bool = False,
+    **options: Any,
 ) -> bool:
     """Return False if a run of a chain's day would change nothing: the lake lacks nothing, and Dagster has the day.
 
-    Damaged partitions are repaired before, as in a run, and families without requests are reported.
+    Other ``options`` of ``IngestConfig`` than the tokens ask for more than what is lacking. Damaged partitions are
+    repaired before, as in a run, and families without requests are reported.
     """
-    if refresh:
+    if any(options.values()):
         return True
     prepare(workspace, str(uuid4()), {chain: instants}, 0, every_byte=True)
     tables = ["warehouse"]

@@ -132,6 +132,16 @@ def test_undone_blocks_are_those_of_the_chain_since_the_time(store: Store) -> No
     assert [undone_after(store.root, *one) for one in asked] == [4, 8, 4, None]
 
 
+def test_a_limit_for_one_block_is_an_error_that_says_so(store: Store, serve: Serve) -> None:
+    def limited(params: list[Any], result: Any) -> Any:
+        raise Fault(-32005, "query returned more than 10000 results")
+
+    node = serve(lying("eth_getLogs", limited))
+    with pytest.raises(RpcError, match="more than 10000 results"):
+        import_chain(store, node.url, tokens=(TOKEN,))
+    assert values(store) == []
+
+
 def test_an_answer_cut_off_without_a_word_is_noticed(store: Store, serve: Serve) -> None:
     crowded = honest(logs_a_block=9)
     node = serve(lying("eth_getLogs", lambda _, result: result[:1_000], crowded))

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -204,6 +205,19 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, first:
         gc.collect()
         shutil.rmtree(home)
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.timeout(1200)
+def test_a_query_after_a_flip_gives_right_rows_or_an_error(template: Workspace) -> None:
+    expected, paths = figures(template), files_of(template.settings.home)
+    template.close()
+    for number in range(FIRST, FIRST + DAMAGES):
+        rng = Random(f"flip {number}")
+        chosen = rng.choice(paths)
+        intact, what = chosen.read_bytes(), damage(chosen, rng, "flip")
+        with suppress(*_expected_errors()):
+            assert figures(template) == expected, f"flip {number}: {what}"
+        chosen.write_bytes(intact)
 
 
 def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1259,7 +1259,7 @@ def known_maps(sample_folder: Path, shared_data: Path, tmp_path_factory: pytest.
                         write(lake, "maps", chain, at, stamped, {token})
                 except EngineError:  # it has no holders, or no map
                     continue
-                tokens[chain, token] = finding_of(tables, at)
+                tokens[chain, token] = " ".join(finding_of(tables, at)).strip()
     Warehouse(home / "warehouse.duckdb").load(lake)
     assert len(tokens) > 15
     with exploring(home) as address:
