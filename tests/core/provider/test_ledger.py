@@ -421,6 +421,21 @@ def test_an_open_call_may_be_the_reason_of_a_lower_balance(where: Where) -> None
         assert ledger.totals().unexplained == 600
 
 
+@pytest.mark.parametrize("is_together", [False, True], ids=["closed before it", "closed with it"])
+def test_a_first_balance_may_lack_an_open_call_without_a_balance(where: Where, is_together: bool) -> None:
+    with OneCallLedger(where) as ledger:
+        unnamed, first = ledger.reserve("run", "map", None, 100), ledger.reserve("run", "map", None, 100)
+        if is_together:
+            ledger.apply([Settle(unnamed, 100), Settle(first, 100, 4_900)])
+        else:
+            ledger.settle(unnamed, 100)
+            ledger.settle(first, 100, 4_900)
+        paid(ledger, 4_700)
+        assert ledger.totals().unexplained == 0
+        paid(ledger, 3_600)
+        assert ledger.totals().unexplained == 1_000
+
+
 def test_another_key_does_not_look_like_another_client(where: Where) -> None:
     with OneCallLedger(where) as ledger:
         ledger.use_account("https://provider", "first key")

@@ -96,9 +96,10 @@ class Totals:
     ``credits_remaining`` is the provider's last balance, at the time ``balance_at``.
 
     ``charged`` is the decrease of that balance since its first value of the month, ``known`` the charges that this
-    ledger settled since then. ``uncharged`` is the price of the latest calls that were not charged in the end: a
-    balance of that time may lack it, because a provider may set it aside while a call is open. If ``charged`` exceeds
-    ``known + reserved + uncharged``, another client uses the key, or the allowance was reduced.
+    ledger settled since then, and those that the first value may lack. ``uncharged`` is the price of the latest calls
+    that were not charged in the end: a balance of that time may lack it, because a provider may set it aside while a
+    call is open. If ``charged`` exceeds ``known + reserved + uncharged``, another client uses the key, or the allowance
+    was reduced.
     """
 
     spent: int

@@ -163,8 +163,9 @@ class CreditLedger:
         newest = db.scalar(_NEWEST) or 0
         put(db, statements.BALANCE_ORDER, {"closed": newest})
         if balances:
-            lowest, entry = min(balances)
-            self._note_balance(db, lowest, entry, newest, order)
+            named = {entry for _, entry in balances}
+            unnamed_cost = sum(row["cost"] for row in closed if row["entry"] not in named)
+            self._note_balance(db, *min(balances), newest, order, unnamed_cost)
         return errors
 
     def use_account(self, provider_id: str, key: str) -> None:
@@ -184,11 +185,15 @@ class CreditLedger:
 
         self._db.run(use)
 
-    def _note_balance(self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: Any) -> None:
+    def _note_balance(
+        self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: Any, unnamed_cost: int
+    ) -> None:
         """Store the balance in the answer of the call ``entry``, unless a later balance is stored.
 
         ``newest`` is the newest call. A call that was reserved after the stored balance came is later for certain. Of
-        calls that were open at once, the lowest balance is the latest.
+        calls that were open at once, the lowest balance is the latest. A first balance may lack the charges of calls
+        that were open with it and whose answers named none, so they count as settled later. ``unnamed_cost`` is the
+        cost of those that were closed together with it.
         """
         now = self._now()
         stored_balance = db.scalar(select(statements.BALANCE.c.credits))
@@ -196,7 +201,8 @@ class CreditLedger:
         first_balance = _first_balance(db, start)
         is_more = stored_balance is not None and credits_remaining > stored_balance
         if first_balance is None or (is_more and _was_raised(db, start, sum(first_balance), credits_remaining)):
-            settled, _ = _spent_since(db, start)
+            settled = _spent_since(db, start)[0]
+            settled -= _late_cost(db, start, entry) if entry <= order.closed else unnamed_cost
             put(db, statements.FIRST_BALANCES, {"period": start, "credits": credits_remaining, "settled": settled})
         elif is_more and entry <= order.newest:
             return  # an answer that was overtaken by a later one
@@ -446,6 +452,13 @@ def _uncharged(db: StateConnection, newest: int, day: str) -> int:
     late = select(_ENTRY.state, _ENTRY.cost, _ENTRY.expected).where(_ENTRY.id <= newest, _ENTRY.day >= day)
     call = late.order_by(_ENTRY.id.desc()).limit(_LATE_ANSWERS).subquery("late").c
     return _sum(db, call.expected - call.cost, call.state != "reserved", call.expected > call.cost)
+
+
+def _late_cost(db: StateConnection, day: str, entry: int) -> int:
+    """Return the settled hundredths of a credit of the latest calls, apart from the call ``entry``."""
+    late = select(_ENTRY.id, _ENTRY.state, _ENTRY.cost).where(_ENTRY.day >= day)
+    call = late.order_by(_ENTRY.id.desc()).limit(_LATE_ANSWERS).subquery("late").c
+    return _sum(db, call.cost, call.state == "settled", call.id != entry)
 
 
 def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
