@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,14 @@ NODE_COLUMNS: Final = (
 
 Row = Mapping[str, Any]
 _Numbers = npt.NDArray[np.int64]
-_Group = tuple[_Numbers, _Numbers, int]
+
+
+class _Cause(NamedTuple):
+    """What joins a cluster: its ``links``, and those of the ``hub`` that moved most; the strongest first."""
+
+    links: _Numbers
+    hub_links: _Numbers
+    hub: int
 
 
 def evidence_of(
@@ -51,22 +58,23 @@ def evidence_of(
 
     ``nodes`` are in the order of their rank, ``clusters`` in that of their number. ``links`` has ``amount`` (text),
     ``transfers``, ``first_date`` and ``last_date`` (a time, or unix seconds). Links that began after ``as_of`` (UTC,
-    without zone) are no evidence. ``node_of`` has the numbers of the nodes that other addresses belong to.
+    without zone) are no evidence. ``node_of`` has the numbers of the nodes that other addresses belong to; such a node
+    may have ``share_in_cluster``, the part of its share that is in its cluster.
 
     The sentence has two parts: one without its full stop, and the notes that follow. The columns have for each cluster
     its ``sentence``, the numbers of its ``links``, the strongest first, and ``strongest``, the number of the link that
     the sentence is about; None without links.
     """
     evidence = _Evidence(nodes, links, node_of or {}, token, as_of)
-    groups = evidence.groups()
-    described = [evidence.described(cluster, groups.get(cluster["cluster_id"])) for cluster in clusters]
+    causes = evidence.causes()
+    descriptions = [evidence.description(cluster, causes.get(cluster["cluster_id"])) for cluster in clusters]
     burnt = sum(row["share"] or 0.0 for row in nodes if row["kind"] != "time" and row["address"] in BURN_ADDRESSES)
     holders = ((f"{{name {number}}}", row) for number, row in enumerate(nodes) if row["kind"] == "top_holder")
     drawn = [(name, row) for name, row in holders if row["is_shown_on_map"] is not False]
     notes = [f"{share_text(burnt)} is burnt."] if burnt >= _NOTABLE_BURN else []
     finding = ""
-    if described:
-        finding, weakness, _ = described[0]
+    if descriptions:
+        finding, weakness, _ = descriptions[0]
         notes = [*filter(None, [weakness]), *notes]
         lone, share = next(((name, row["share"] or 0.0) for name, row in drawn if row["cluster_id"] is None), ("", 0.0))
         if share > clusters[0]["share"]:
@@ -77,7 +85,7 @@ def evidence_of(
         finding = f"Nothing links the {counted(len(drawn), 'drawn holder')}; the largest, {largest}, has {part}"
     elif notes:
         finding, notes = notes[0].removesuffix("."), []
-    columns = {name: [one[name] for *_, one in described] for name in ("sentence", "links", "strongest")}
+    columns = {name: [column[name] for *_, column in descriptions] for name in ("sentence", "links", "strongest")}
     return (finding, " ".join(notes)), columns
 
 
@@ -129,8 +137,8 @@ class _Evidence:
         is_own = pc.and_(*(pc.equal(*pair) for pair in zip(self._tokens.columns, token, strict=True)))
         self._is_own = pc.fill_null(is_own, False).to_numpy()
 
-    def groups(self) -> dict[int, _Group]:
-        """Return for each cluster its links and those of its strongest group, the strongest first, and its hub.
+    def causes(self) -> dict[int, _Cause]:
+        """Return what joins each cluster, by its number.
 
         A group has the links of one hub: of a holder those that it sent, of a magic node all with holders, and of a
         time node all with members, if there are several. The group that moved most of the map's token is the strongest.
@@ -143,54 +151,62 @@ class _Evidence:
         is_known = ~(self._first > self._until) & (sender != receiver)
         rows = np.flatnonzero(is_inside & is_known & (self._cluster[other] > 0))
         hub, other, amount, is_own = hub[rows], other[rows], np.nan_to_num(self._amount[rows]), self._is_own[rows]
-        keys, first, group = np.unique(self._cluster[other] * size + hub, return_index=True, return_inverse=True)
+        keys, first_link, group = np.unique(self._cluster[other] * size + hub, return_index=True, return_inverse=True)
         clusters, hubs = keys // size, keys % size
-        others = np.bincount(np.unique(group * size + other) // size, minlength=len(keys))
+        other_count = np.bincount(np.unique(group * size + other) // size, minlength=len(keys))
         is_named = np.array([*self._is_named, False]) & ~is_time
-        named = is_named[hubs] | (np.bincount(group, is_named[other], len(keys)) > 0)
-        weight = np.bincount(group, is_own * amount, len(keys)) * np.where(named, _NAME_FACTOR, 1)
-        is_group = ~is_time[hubs] | (others > 1)
+        has_name = is_named[hubs] | (np.bincount(group, is_named[other], len(keys)) > 0)
+        weight = np.bincount(group, is_own * amount, len(keys)) * np.where(has_name, _NAME_FACTOR, 1)
+        is_group = ~is_time[hubs] | (other_count > 1)
         strength = np.lexsort((-self._transfers[rows], -amount, ~is_own))
         strength = strength[is_group[group[strength]]]
         rows, group = rows[strength], group[strength]
-        found: dict[int, _Group] = {}
-        for one in np.lexsort((first, is_time[hubs], -others, -weight)):
-            if is_group[one] and clusters[one] not in found:
-                found[int(clusters[one])] = rows[clusters[group] == clusters[one]], rows[group == one], int(hubs[one])
-        return found
+        causes: dict[int, _Cause] = {}
+        for number in np.lexsort((first_link, is_time[hubs], -other_count, -weight)):
+            if is_group[number] and clusters[number] not in causes:
+                links, hub_links = rows[clusters[group] == clusters[number]], rows[group == number]
+                causes[int(clusters[number])] = _Cause(links, hub_links, int(hubs[number]))
+        return causes
 
-    def described(self, cluster: Row, found: _Group | None) -> tuple[str, str, dict[str, Any]]:
+    def description(self, cluster: Row, cause: _Cause | None) -> tuple[str, str, dict[str, Any]]:
         """Return what a cluster holds and what joins it, a sentence if that is weak, and the cluster's columns."""
         members = np.flatnonzero((self._cluster == cluster["cluster_id"]) & (self._kind != "magic")).tolist()
-        shares = {number: share for number in members if (share := self._nodes[number]["share"]) is not None}
-        most = max(shares, key=shares.__getitem__, default=-1)
-        part = shares.get(most, 0.0)
+        shares = {number: share for number in members if (share := self._share_in_cluster(number)) is not None}
+        largest = max(shares, key=shares.__getitem__, default=-1)
+        part = shares.get(largest, 0.0)
         without = share_text(cluster["share"] - part)
         together = f"{counted(cluster['holder_count'], 'wallet')} together hold {share_text(cluster['share'])}"
-        is_most = cluster["holder_count"] > 2 and cluster["share"] / 2 < part <= cluster["share"]
-        condition = f" ({without} without {{name {most}}})" if is_most else ""
-        if found is None:
+        holds_most = cluster["holder_count"] > 2 and cluster["share"] / 2 < part <= cluster["share"]
+        condition = f" ({without} without {{name {largest}}})" if holds_most else ""
+        if cause is None:
             sentence = "The source gives no transfers that show why these holders are together."
             return together + condition, "", {"sentence": sentence, "links": [], "strongest": None}
-        every, group, hub = found
-        weakness, kind, ends = "", kind_of(self._nodes[hub]), {*self._ends(group), hub}
-        joins = every[(self._sender[every] == most) | (self._receiver[every] == most)]
-        moved, balance = np.nansum(self._amount[joins]), float((shares and self._nodes[most]["amount"]) or 0)
+        links, hub_links, hub = cause
+        weakness, kind, ends = "", kind_of(self._nodes[hub]), {*self._ends(hub_links), hub}
+        joins = links[(self._sender[links] == largest) | (self._receiver[links] == largest)]
+        moved, balance = np.nansum(self._amount[joins]), float((shares and self._nodes[largest]["amount"]) or 0)
         if len(joins) and self._is_own[joins].all() and moved < _WEAK * balance:
             little = share_text(moved / balance).replace("<", "less than ")
-            weakness = f"Weak: the transfers that link {{name {most}}} are {little} of its balance."
-            condition = f", if {{name {most}}} is one of them (without it {without})"
+            weakness = f"Weak: the transfers that link {{name {largest}}} are {little} of its balance."
+            condition = f", if {{name {largest}}} is one of them (without it {without})"
         elif self._kind[hub] == "time":
             weakness = f"Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
-        tokens = self._tokens.take(group).to_pylist()
-        did, joined = group[[token == tokens[0] for token in tokens]], self._count_holders(ends)
-        said = [self._reason(hub, joined, did), weakness]
-        if len(joins) and most not in ends:
-            largest = f"The largest member, {{name {most}}} with {share_text(part)} of the supply"
-            said.insert(1, f"{largest}, {self._moved(most, joins[:1])}.")
-        how = self._joining(hub, joined, did, cluster["holder_count"])
-        columns = {"sentence": " ".join(filter(None, said)), "links": every.tolist(), "strongest": int(group[0])}
+        tokens = self._tokens.take(hub_links).to_pylist()
+        token_links, joined = hub_links[[token == tokens[0] for token in tokens]], self._count_holders(ends)
+        said = [self._reason(hub, joined, token_links), weakness]
+        if len(joins) and largest not in ends:
+            of_supply = share_text(self._nodes[largest]["share"] or part)
+            member_text = f"The largest member, {{name {largest}}} with {of_supply} of the supply"
+            said.insert(1, f"{member_text}, {self._moved(largest, joins[:1])}.")
+        how = self._joining(hub, joined, token_links, cluster["holder_count"])
+        columns = {"sentence": " ".join(filter(None, said)), "links": links.tolist(), "strongest": int(hub_links[0])}
         return f"{together}{condition}, {how}", weakness, columns
+
+    def _share_in_cluster(self, number: int) -> float | None:
+        """Return what a node has of its cluster's share: of an owner, the wallets in the cluster."""
+        row = self._nodes[number]
+        part: float | None = row.get("share_in_cluster")
+        return row["share"] if part is None else part
 
     def _ends(self, rows: _Numbers) -> set[int]:
         return {*self._sender[rows].tolist(), *self._receiver[rows].tolist()}
@@ -203,44 +219,46 @@ class _Evidence:
         first, last = np.fmin.reduce(self._first[rows]), np.fmax.reduce(self._last[rows])
         return ("", "") if np.isnat(first) or not last <= self._until else (day(first.item()), day(last.item()))
 
-    def _joining(self, hub: int, joined: int, did: _Numbers, holders: int) -> str:
-        """Return how a hub joins ``joined`` of the ``holders`` of a cluster, by its transfers ``did`` of one token."""
-        begin, end = self._days(did)
+    def _joining(self, hub: int, joined: int, token_links: _Numbers, holders: int) -> str:
+        """Return how a hub joins ``joined`` of the ``holders`` of a cluster, by its links of one token."""
+        begin, end = self._days(token_links)
         when = "" if not end else f" on {end}" if begin == end else f" from {_begin(begin, end)} to {end}"
         name = f"{{name {hub}}}" if self._is_named[hub] else ""
 
-        def some(count: int) -> str:
+        def part_text(count: int) -> str:
             return f"{count} of them " if count < holders else ""
 
         if self._kind[hub] == "time":
             user = name or f"one {kind_of(self._nodes[hub])}"
-            return f"if transfers of {user} in the same minutes{when} link {some(joined).strip() or 'them'}"
+            return f"if transfers of {user} in the same minutes{when} link {part_text(joined).strip() or 'them'}"
         member = f"another member ({name})" if name else "another member"
         funder = (name or "one wallet") if self._kind[hub] == "magic" else member
-        funded = self._count_holders({*self._receiver[did[self._sender[did] == hub]].tolist()})
-        paying = self._count_holders({*self._sender[did[self._receiver[did] == hub]].tolist()})
+        funded = self._count_holders({*self._receiver[token_links[self._sender[token_links] == hub]].tolist()})
+        paying = self._count_holders({*self._sender[token_links[self._receiver[token_links] == hub]].tolist()})
         if funded > 1:
-            return f"{some(funded)}funded by {funder}{when}"
-        return f"{some(paying)}paying into {funder}{when}" if paying > 1 else f"{some(joined)}linked by transfers{when}"
+            return f"{part_text(funded)}funded by {funder}{when}"
+        if paying > 1:
+            return f"{part_text(paying)}paying into {funder}{when}"
+        return f"{part_text(joined)}linked by transfers{when}"
 
-    def _reason(self, hub: int, joined: int, did: _Numbers) -> str:
-        """Return the sentence about a hub and its transfers ``did`` of one token."""
-        name, holders, act = f"{{name {hub}}}", counted(joined, "holder"), self._moved(hub, did)
+    def _reason(self, hub: int, joined: int, token_links: _Numbers) -> str:
+        """Return the sentence about a hub and its links of one token."""
+        name, holders, act = f"{{name {hub}}}", counted(joined, "holder"), self._moved(hub, token_links)
         if self._kind[hub] == "time":
             return f"{holders} used {name} at the same time: it {act}."
         return f"The wallet {name} links {holders}: it {act}." if self._kind[hub] == "magic" else f"{name} {act}."
 
-    def _moved(self, node: int, did: _Numbers) -> str:
+    def _moved(self, node: int, token_links: _Numbers) -> str:
         """Return a text such as ``got 5 KELP from Ada and sent 4 KELP to 3 holders on 1 May 2026``."""
-        got, sent = did[self._receiver[did] == node], did[self._sender[did] == node]
+        got, sent = token_links[self._receiver[token_links] == node], token_links[self._sender[token_links] == node]
         parts = []
-        for verb, way, some in (("got", "from", got), ("sent", "to", sent)):
-            if len(some):
-                amount = self._amount[some[0]] if len(some) == 1 else np.nansum(self._amount[some])
-                whom = self._listed(self._ends(some) - {node})
-                parts.append(f"{verb} {{sum {some[0]} {'' if np.isnan(amount) else amount}}} {way} {whom}")
-        transfers = int(self._transfers[did].sum())
-        begin, end = self._days(did)
+        for verb, way, moves in (("got", "from", got), ("sent", "to", sent)):
+            if len(moves):
+                amount = self._amount[moves[0]] if len(moves) == 1 else np.nansum(self._amount[moves])
+                whom = self._listed(self._ends(moves) - {node})
+                parts.append(f"{verb} {{sum {moves[0]} {'' if np.isnan(amount) else amount}}} {way} {whom}")
+        transfers = int(self._transfers[token_links].sum())
+        begin, end = self._days(token_links)
         when = "" if not end else f", the last on {end}" if begin != end and transfers > 1 else f" on {end}"
         count = f" in {counted(transfers, 'transfer')}" if transfers > 1 else ""
         return f"{' and '.join(parts)}{count}{when}"

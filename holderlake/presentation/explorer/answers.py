@@ -163,7 +163,7 @@ def _clusters_and_finding(
 ) -> dict[str, Any]:
     """Return the clusters of a map with their evidence, and the sentence about the map."""
     clusters, token = _query(reader, "clusters", **subject), (subject["chain"], subject["token"])
-    known = _rows({name: nodes[name] for name in NODE_COLUMNS})
+    known = _rows({name: nodes[name] for name in (*NODE_COLUMNS, "share_in_cluster") if name in nodes})
     finding, evidence = evidence_of(known, links, _rows(clusters), token, subject["at"], node_of)
     return {"clusters": clusters | evidence, "finding": finding}
 
@@ -191,14 +191,16 @@ def _by_owner(nodes: Columns, wallets: Sequence[dict[str, Any]]) -> tuple[Column
             owner = {"address": address, "label": f"{top['wallets']} wallets", "rank": 0, "is_shown_on_map": True}
             owner |= {"kind": "top_holder" if is_drawn else "holder", "share": top["owner_share"]}
             owner |= {"amount": top["owner_amount"], "owner": {"wallets": top["wallets"], "members": members}}
-            owner["cluster_id"] = next((row["cluster_id"] for row in own if row["cluster_id"] is not None), None)
+            cluster = next((row["cluster_id"] for row in own if row["cluster_id"] is not None), None)
+            inside = [row["share"] or 0.0 for row in own if row["cluster_id"] == cluster is not None]
+            owner |= {"cluster_id": cluster, "share_in_cluster": sum(inside)}
             owner_of |= dict.fromkeys((member["address"] for member in members), dict.fromkeys(nodes) | owner)
     kept = (row if row["kind"] == "time" else owner_of.get(row["address"], row) for row in rows)
     merged = list({id(row): row for row in (*kept, *owner_of.values())}.values())
     merged.sort(key=lambda row: (row["rank"] is None, -(row["share"] or 0) if row["rank"] is not None else 0))
     for number, row in enumerate(merged):
         row |= {"number": number, "rank": None if row["rank"] is None else number + 1}
-    columns = {name: [row.get(name) for row in merged] for name in (*nodes, "owner")}
+    columns = {name: [row.get(name) for row in merged] for name in (*nodes, "owner", "share_in_cluster")}
     return columns, {address: row["number"] for address, row in owner_of.items()}
 
 

@@ -27,7 +27,8 @@ Rows = list[dict[str, Any]]
 def described(nodes: Rows, links: Rows, at: datetime = JUNE) -> tuple[tuple[str, str], dict[str, Any]]:
     """Return what is said about a map with one cluster, whose own token is KELP, and the columns of the cluster."""
     holders = [row for row in nodes if row["kind"] == "top_holder" and row["cluster_id"] == 1]
-    clusters = [{"cluster_id": 1, "share": sum(row["share"] for row in holders), "holder_count": len(holders)}]
+    share = sum(row.get("share_in_cluster", row["share"]) for row in holders)
+    clusters = [{"cluster_id": 1, "share": share, "holder_count": len(holders)}]
     table = pa.Table.from_pylist(links, schema=LINKS)
     finding, columns = evidence_of(nodes, table, clusters if holders else [], ("eth", "KELP"), at)
     return finding, {name: column[0] for name, column in columns.items() if column}
@@ -110,6 +111,12 @@ def test_transfers_of_the_own_token_come_before_those_of_others() -> None:
 def test_named_wallets_come_before_similar_transfers_of_others() -> None:
     nodes = [holder("a"), holder("b"), holder("c") | {"label": "Team"}]
     assert sentence(nodes, [sent("a", "b", 9), sent("c", "b", 6)]).startswith("Team sent 6 KELP to b")
+
+
+def test_an_owner_counts_with_its_wallets_in_the_cluster() -> None:
+    nodes = [holder("owner", 0.18) | {"share_in_cluster": 0.11}, holder("b", 0.05), holder("c", 0.05)]
+    _, above = sentences(nodes, [sent("b", one, 500) for one in ("owner", "c")])
+    assert above.startswith("3 wallets together hold 21.0% (10.0% without owner)")
 
 
 def test_a_small_link_of_the_largest_member_is_named_as_weak() -> None:
