@@ -5,7 +5,7 @@ Their answers are in ``extra_models``. Other providers do not have these routes,
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, Field, StringConstraints
 
@@ -24,6 +24,13 @@ from holderlake.service.extra_models import (
 MAX_PAGE = 10_000
 MAX_OFFSET = 10_000_000
 MAX_TRANSFERS_OF_LINK = 100
+
+_PAGE_BASE: Final = 1 * prices.CREDIT
+_PAGE_HUNDRED: Final = 5 * prices.CREDIT
+"""Price of 100 holders of a page (rounded up). A holder has the same price as in a list of 500 holders."""
+_EVIDENCE: Final = 50 * prices.CREDIT
+_LABELS: Final = 1 * prices.CREDIT
+_ITEM: Final = 1 * prices.CREDIT
 
 UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix seconds, UTC."), PlainInteger]
 TokenId = Annotated[
@@ -113,8 +120,8 @@ class HoldersPageRequest(TokenRequest):
     def cost(self) -> int:
         options = self.options
         return (
-            prices.PAGE_BASE
-            + prices.PAGE_HUNDRED * -(-options.limit // 100)
+            _PAGE_BASE
+            + _PAGE_HUNDRED * -(-options.limit // 100)
             + prices.HOLDERS_METADATA * options.return_metadata
             + prices.HISTORY * (options.timestamp is not None)
         )
@@ -132,7 +139,7 @@ class EvidenceRequest(TokenRequest):
     @property
     def cost(self) -> int:
         options = self.options
-        return prices.EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
+        return _EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
 
 
 class OwnersRequest(TokenRequest):
@@ -147,7 +154,7 @@ class OwnersRequest(TokenRequest):
     @property
     def cost(self) -> int:
         options = self.options
-        return prices.EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
+        return _EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
 
 
 class LabelsRequest(Request):
@@ -155,7 +162,7 @@ class LabelsRequest(Request):
 
     endpoint: ClassVar[str] = "x_labels"
     route: ClassVar[str] = "/v0/x/addresses/labels/{address}"
-    price: ClassVar[int] = prices.LABELS
+    price: ClassVar[int] = _LABELS
     answer: ClassVar[Any] = AddressLabels
 
     address: Address
@@ -172,7 +179,7 @@ class ItemRequest(TokenRequest):
 
     @property
     def cost(self) -> int:
-        return prices.ITEM + prices.HISTORY * (self.options.timestamp is not None)
+        return _ITEM + prices.HISTORY * (self.options.timestamp is not None)
 
 
 class AddressItemsRequest(Request):
@@ -188,5 +195,5 @@ class AddressItemsRequest(Request):
     @property
     def cost(self) -> int:
         options = self.options
-        pages = prices.PAGE_BASE + prices.PAGE_HUNDRED * -(-options.limit // 100)
+        pages = _PAGE_BASE + _PAGE_HUNDRED * -(-options.limit // 100)
         return pages + prices.HISTORY * (options.timestamp is not None)

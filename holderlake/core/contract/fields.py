@@ -1,6 +1,6 @@
 """The fields of the models of answers, as decoder, renderer and tables need them.
 
-``models`` and ``extra_models`` declare each answer once. ``fields_of`` reads a field's kind from its type, the name of
+``models`` declares each answer once. ``fields_of`` reads a field's kind from its type, the name of
 its column from the field's name, and the comment of the column from the field's description. The marks ``Kind``,
 ``Column`` and ``ESSENTIAL`` in ``Annotated`` say what the type does not.
 """

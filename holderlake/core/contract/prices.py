@@ -1,7 +1,7 @@
 """Prices of requests in integer hundredths of a credit. Service, planner and ledger use these constants.
 
-``Request.cost`` in ``contract.requests`` and ``contract.extra_requests`` adds the parts of a request's price. Source:
-docs/contract.md, "Endpoints and credits".
+``Request.cost`` in ``contract.requests`` adds the parts of a request's price. Source: docs/contract.md, "Endpoints and
+credits".
 """
 
 from __future__ import annotations
@@ -35,14 +35,6 @@ TOKEN_METADATA_WITH_STATS: Final = 50
 SUBGRAPH_BASE: Final = 10 * CREDIT
 SUBGRAPH_ADDRESS: Final = 1 * CREDIT
 ADDRESS_METADATA: Final = 1 * CREDIT
-
-PAGE_BASE: Final = 1 * CREDIT
-PAGE_HUNDRED: Final = 5 * CREDIT
-"""Price of 100 holders of a page (rounded up). A holder has the same price as in a list of 500 holders."""
-EVIDENCE: Final = 50 * CREDIT
-LABELS: Final = 1 * CREDIT
-ITEM: Final = 1 * CREDIT
-"""The constants from ``PAGE_BASE`` to ``ITEM`` are prices of our own routes under ``/v0/x/``."""
 
 
 def credits_text(hundredths: int) -> str:
