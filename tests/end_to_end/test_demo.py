@@ -243,6 +243,7 @@ def test_duckdb_1_5_answers_every_view_macro_and_question_alike(first: dict[str,
     assert sum(map(bool, ours)) > len(queries) / 2
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("opened", ["open_warehouse(home)", "open_lake(home / 'lake')"])
 def test_every_documented_query_has_the_same_answer_in_three_zones(
     opened: str, first: dict[str, Any], home: Path
