@@ -42,8 +42,8 @@ def needs_run(
 ) -> bool:
     """Return False if a run of a chain's day would change nothing: the lake lacks nothing, and Dagster has the day.
 
-    Other ``options`` of ``IngestConfig`` than the tokens ask for more than what is lacking. Damaged partitions are
-    repaired before, as in a run, and families without requests are reported.
+    A run with other ``options`` of ``IngestConfig`` is always needed: they may request what the lake has. Damaged
+    partitions are repaired before, as in a run, and families without requests are reported.
     """
     if any(options.values()):
         return True

@@ -1,4 +1,4 @@
-"""Why the holders of a map's clusters are together: their links, and sentences about the strongest evidence.
+"""The evidence that joins the holders of a map's clusters: their links, and sentences about the strongest ones.
 
 The explorer's page and the service's picture show them, each with its own way to write names, amounts and units. So a
 sentence has ``{name 5}`` instead of the name of node 5, and ``{sum 7 12.5}`` instead of the amount 12.5 in the unit of
@@ -39,7 +39,7 @@ _Numbers = npt.NDArray[np.int64]
 
 
 class _Cause(NamedTuple):
-    """What joins a cluster: its ``links``, and those of the ``hub`` that moved most; the strongest first."""
+    """The links of a cluster, and those of the hub that moved the largest amount. The strongest link is first."""
 
     links: _Numbers
     hub_links: _Numbers
@@ -70,19 +70,21 @@ def evidence_of(
     descriptions = [evidence.description(cluster, causes.get(cluster["cluster_id"])) for cluster in clusters]
     burnt = sum(row["share"] or 0.0 for row in nodes if row["kind"] != "time" and row["address"] in BURN_ADDRESSES)
     holders = ((f"{{name {number}}}", row) for number, row in enumerate(nodes) if row["kind"] == "top_holder")
-    drawn = [(name, row) for name, row in holders if row["is_shown_on_map"] is not False]
+    drawn_holders = [(name, row) for name, row in holders if row["is_shown_on_map"] is not False]
     notes = [f"{share_text(burnt)} is burnt."] if burnt >= _NOTABLE_BURN else []
     finding = ""
     if descriptions:
         finding, weakness, _ = descriptions[0]
         notes = [*filter(None, [weakness]), *notes]
-        lone, share = next(((name, row["share"] or 0.0) for name, row in drawn if row["cluster_id"] is None), ("", 0.0))
+        lone, share = next(
+            ((name, row["share"] or 0.0) for name, row in drawn_holders if row["cluster_id"] is None), ("", 0.0)
+        )
         if share > clusters[0]["share"]:
             finding = f"{lone} alone holds {share_text(share)}; {finding}"
-    elif drawn:
-        largest, share = drawn[0][0], drawn[0][1]["share"]
+    elif drawn_holders:
+        largest, share = drawn_holders[0][0], drawn_holders[0][1]["share"]
         part = NOTHING if share is None else share_text(share)
-        finding = f"Nothing links the {counted(len(drawn), 'drawn holder')}; the largest, {largest}, has {part}"
+        finding = f"Nothing links the {counted(len(drawn_holders), 'drawn holder')}; the largest, {largest}, has {part}"
     elif notes:
         finding, notes = notes[0].removesuffix("."), []
     columns = {name: [column[name] for *_, column in descriptions] for name in ("sentence", "links", "strongest")}
@@ -103,14 +105,16 @@ def kind_of(row: Row) -> str:
 
 
 class _Evidence:
-    """The nodes of a map, and its links as arrays, NaN for what is unknown. An end of a link is -1 if it is no node."""
+    """The nodes of a map, and its links as arrays. NaN is unknown, and -1 is an end of a link that is no node."""
 
     def __init__(
         self, nodes: Sequence[Row], links: pa.Table, node_of: Mapping[str, int], token: tuple[str, str], as_of: datetime
     ) -> None:
-        held = {row["address"]: row for row in nodes if row["kind"] != "time"}  # they may describe a time node
+        holders = {row["address"]: row for row in nodes if row["kind"] != "time"}  # they may describe a time node
         self._nodes = [
-            row if row["kind"] != "time" else {name: row[name] or held.get(row["address"], row)[name] for name in row}
+            row
+            if row["kind"] != "time"
+            else {name: row[name] or holders.get(row["address"], row)[name] for name in row}
             for row in nodes
         ]
         self._kind = np.array([*(row["kind"] for row in nodes), ""])
@@ -120,7 +124,7 @@ class _Evidence:
             links[name].cast(pa.float64()).to_numpy() for name in ("time_node", "amount", "transfers")
         )
         self._until, self._transfers, self._is_in_window = np.datetime64(as_of), np.nan_to_num(transfers), window > 0
-        self._first, self._last = (
+        self._first_date, self._last_date = (
             links[name].cast(pa.timestamp("s"), safe=False).to_numpy() for name in ("first_date", "last_date")
         )
         numbers = {(row["address"], row["time_node"]): number for number, row in enumerate(nodes)}
@@ -146,16 +150,16 @@ class _Evidence:
         sender, receiver, size = self._sender, self._receiver, len(self._kind)
         is_time, is_magic = self._kind == "time", self._kind == "magic"
         is_to_hub = is_time[receiver] | (is_magic[receiver] & ~is_magic[sender] & ~is_time[sender])
-        hub, other = np.where(is_to_hub, receiver, sender), np.where(is_to_hub, sender, receiver)
-        is_inside = is_time[hub] | (~self._is_in_window & (self._cluster[hub] == self._cluster[other]))
-        is_known = ~(self._first > self._until) & (sender != receiver)
-        rows = np.flatnonzero(is_inside & is_known & (self._cluster[other] > 0))
-        hub, other, amount, is_own = hub[rows], other[rows], np.nan_to_num(self._amount[rows]), self._is_own[rows]
-        keys, first_link, group = np.unique(self._cluster[other] * size + hub, return_index=True, return_inverse=True)
+        hub, member = np.where(is_to_hub, receiver, sender), np.where(is_to_hub, sender, receiver)
+        is_inside = is_time[hub] | (~self._is_in_window & (self._cluster[hub] == self._cluster[member]))
+        is_known = ~(self._first_date > self._until) & (sender != receiver)
+        rows = np.flatnonzero(is_inside & is_known & (self._cluster[member] > 0))
+        hub, member, amount, is_own = hub[rows], member[rows], np.nan_to_num(self._amount[rows]), self._is_own[rows]
+        keys, first_link, group = np.unique(self._cluster[member] * size + hub, return_index=True, return_inverse=True)
         clusters, hubs = keys // size, keys % size
-        other_count = np.bincount(np.unique(group * size + other) // size, minlength=len(keys))
+        other_count = np.bincount(np.unique(group * size + member) // size, minlength=len(keys))
         is_named = np.array([*self._is_named, False]) & ~is_time
-        has_name = is_named[hubs] | (np.bincount(group, is_named[other], len(keys)) > 0)
+        has_name = is_named[hubs] | (np.bincount(group, is_named[member], len(keys)) > 0)
         weight = np.bincount(group, is_own * amount, len(keys)) * np.where(has_name, _NAME_FACTOR, 1)
         is_group = ~is_time[hubs] | (other_count > 1)
         strength = np.lexsort((-self._transfers[rows], -amount, ~is_own))
@@ -184,22 +188,26 @@ class _Evidence:
         links, hub_links, hub = cause
         weakness, kind, ends = "", kind_of(self._nodes[hub]), {*self._ends(hub_links), hub}
         joins = links[(self._sender[links] == largest) | (self._receiver[links] == largest)]
-        moved, balance = np.nansum(self._amount[joins]), float((shares and self._nodes[largest]["amount"]) or 0)
-        if len(joins) and self._is_own[joins].all() and moved < _WEAK * balance:
-            little = share_text(moved / balance).replace("<", "less than ")
+        moved_amount, balance = np.nansum(self._amount[joins]), float((shares and self._nodes[largest]["amount"]) or 0)
+        if len(joins) and self._is_own[joins].all() and moved_amount < _WEAK * balance:
+            little = share_text(moved_amount / balance).replace("<", "less than ")
             weakness = f"Weak: the transfers that link {{name {largest}}} are {little} of its balance."
             condition = f", if {{name {largest}}} is one of them (without it {without})"
         elif self._kind[hub] == "time":
             weakness = f"Weak: strangers can use {'an' if kind == 'exchange' else 'a'} {kind} in the same minutes."
         tokens = self._tokens.take(hub_links).to_pylist()
-        token_links, joined = hub_links[[token == tokens[0] for token in tokens]], self._count_holders(ends)
-        said = [self._reason(hub, joined, token_links), weakness]
+        token_links, joined_count = hub_links[[token == tokens[0] for token in tokens]], self._count_holders(ends)
+        sentences = [self._reason(hub, joined_count, token_links), weakness]
         if len(joins) and largest not in ends:
             of_supply = share_text(self._nodes[largest]["share"] or part)
             member_text = f"The largest member, {{name {largest}}} with {of_supply} of the supply"
-            said.insert(1, f"{member_text}, {self._moved(largest, joins[:1])}.")
-        how = self._joining(hub, joined, token_links, cluster["holder_count"])
-        columns = {"sentence": " ".join(filter(None, said)), "links": links.tolist(), "strongest": int(hub_links[0])}
+            sentences.insert(1, f"{member_text}, {self._movement(largest, joins[:1])}.")
+        how = self._joining(hub, joined_count, token_links, cluster["holder_count"])
+        columns = {
+            "sentence": " ".join(filter(None, sentences)),
+            "links": links.tolist(),
+            "strongest": int(hub_links[0]),
+        }
         return f"{together}{condition}, {how}", weakness, columns
 
     def _share_in_cluster(self, number: int) -> float | None:
@@ -216,11 +224,13 @@ class _Evidence:
 
     def _days(self, rows: _Numbers) -> tuple[str, str]:
         """Return the first and last day of transfers; empty if they are unknown, or the last one is after the map."""
-        first, last = np.fmin.reduce(self._first[rows]), np.fmax.reduce(self._last[rows])
-        return ("", "") if np.isnat(first) or not last <= self._until else (day(first.item()), day(last.item()))
+        first_date, last_date = np.fmin.reduce(self._first_date[rows]), np.fmax.reduce(self._last_date[rows])
+        if np.isnat(first_date) or not last_date <= self._until:
+            return "", ""
+        return day(first_date.item()), day(last_date.item())
 
-    def _joining(self, hub: int, joined: int, token_links: _Numbers, holders: int) -> str:
-        """Return how a hub joins ``joined`` of the ``holders`` of a cluster, by its links of one token."""
+    def _joining(self, hub: int, joined_count: int, token_links: _Numbers, holders: int) -> str:
+        """Return how a hub joins ``joined_count`` of the ``holders`` of a cluster, by its links of one token."""
         begin, end = self._days(token_links)
         when = "" if not end else f" on {end}" if begin == end else f" from {_begin(begin, end)} to {end}"
         name = f"{{name {hub}}}" if self._is_named[hub] else ""
@@ -230,7 +240,7 @@ class _Evidence:
 
         if self._kind[hub] == "time":
             user = name or f"one {kind_of(self._nodes[hub])}"
-            return f"if transfers of {user} in the same minutes{when} link {part_text(joined).strip() or 'them'}"
+            return f"if transfers of {user} in the same minutes{when} link {part_text(joined_count).strip() or 'them'}"
         member = f"another member ({name})" if name else "another member"
         funder = (name or "one wallet") if self._kind[hub] == "magic" else member
         funded = self._count_holders({*self._receiver[token_links[self._sender[token_links] == hub]].tolist()})
@@ -239,16 +249,16 @@ class _Evidence:
             return f"{part_text(funded)}funded by {funder}{when}"
         if paying > 1:
             return f"{part_text(paying)}paying into {funder}{when}"
-        return f"{part_text(joined)}linked by transfers{when}"
+        return f"{part_text(joined_count)}linked by transfers{when}"
 
-    def _reason(self, hub: int, joined: int, token_links: _Numbers) -> str:
+    def _reason(self, hub: int, joined_count: int, token_links: _Numbers) -> str:
         """Return the sentence about a hub and its links of one token."""
-        name, holders, act = f"{{name {hub}}}", counted(joined, "holder"), self._moved(hub, token_links)
+        name, holders, act = f"{{name {hub}}}", counted(joined_count, "holder"), self._movement(hub, token_links)
         if self._kind[hub] == "time":
             return f"{holders} used {name} at the same time: it {act}."
         return f"The wallet {name} links {holders}: it {act}." if self._kind[hub] == "magic" else f"{name} {act}."
 
-    def _moved(self, node: int, token_links: _Numbers) -> str:
+    def _movement(self, node: int, token_links: _Numbers) -> str:
         """Return a text such as ``got 5 KELP from Ada and sent 4 KELP to 3 holders on 1 May 2026``."""
         got, sent = token_links[self._receiver[token_links] == node], token_links[self._sender[token_links] == node]
         parts = []
@@ -283,7 +293,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[list[Any], _Numbers]:
 
 def _begin(begin: str, end: str) -> str:
     """Return the first day of a range without the month and year that are also those of its last day."""
-    words, others = begin.split(), end.split()
-    while words[-1] == others.pop():
+    words, end_words = begin.split(), end.split()
+    while words[-1] == end_words.pop():
         words.pop()
     return " ".join(words)

@@ -109,7 +109,7 @@ def test_a_fall_within_a_day_is_told_with_the_score_it_fell_from(lake: Lake) -> 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("values", "told", "within"),
+    ("values", "alerted", "within"),
     [
         ({DAYS[0] + hour * LATER: 60 - 2 * hour for hour in range(12)}, [DAYS[0] + 3 * LATER], "1d"),
         ({DAYS[0]: 60, DAYS[1]: 54, DAYS[2]: 48, DAYS[3]: 48}, [DAYS[1], DAYS[2]], "1d"),
@@ -119,10 +119,10 @@ def test_a_fall_within_a_day_is_told_with_the_score_it_fell_from(lake: Lake) -> 
     ids=["a slow fall once", "a second one as large", "a map without a score", "a longer time"],
 )
 def test_falls_of_a_score_are_told(
-    lake: Lake, values: dict[datetime, float | None], told: list[datetime], within: str
+    lake: Lake, values: dict[datetime, float | None], alerted: list[datetime], within: str
 ) -> None:
     scores(lake, values)
-    assert dates(found(lake, AlertRule(rule="score_fall", within=within))) == told
+    assert dates(found(lake, AlertRule(rule="score_fall", within=within))) == alerted
 
 
 # Transfers to exchanges

@@ -66,7 +66,7 @@ OWN_TABLES = ("transfers", "_internal.stored_tokens", "_internal.labels")
 LOST = re.compile("^lost answer |ingest fetches them again")
 """What no command brings back for nothing: answers that were paid and are gone."""
 MOVED = "was moved or copied"
-"""What doctor says of the warehouse of every copied home."""
+"""Doctor reports this about the warehouse of every copied home."""
 
 
 @pytest.fixture

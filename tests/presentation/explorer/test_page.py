@@ -25,7 +25,7 @@ from holderlake.core.warehouse.warehouse import Warehouse
 from holderlake.engine.errors import EngineError
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.store.store import Store
-from holderlake.presentation.pictures.drawing.finding import finding_of
+from holderlake.presentation.pictures.drawing.header import finding_of
 from tests.helpers.browser import PHONE, chromium, expect, opened_browser
 from tests.helpers.commands import holderlake
 from tests.helpers.lakes import write

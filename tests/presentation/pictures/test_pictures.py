@@ -29,7 +29,7 @@ from holderlake.core.contract.figures import NOTHING, share_text
 from holderlake.core.contract.tables import TABLES, build
 from holderlake.presentation.pictures.drawing.colours import COLOURS, PALETTE, Theme, contrast, mixed, text_on
 from holderlake.presentation.pictures.drawing.draw import TokenTitle, draw_map
-from holderlake.presentation.pictures.drawing.finding import finding_of
+from holderlake.presentation.pictures.drawing.header import finding_of
 from holderlake.presentation.pictures.drawing.text import broken, printable, shortened, width
 from holderlake.presentation.pictures.layout.bubbles import Layout, place
 from holderlake.presentation.pictures.layout.packing import packed

@@ -13,13 +13,13 @@ import pyarrow as pa
 from holderlake.presentation.pictures.drawing.bubbles import draw_bubbles
 from holderlake.presentation.pictures.drawing.canvas import Canvas, Form, drawing
 from holderlake.presentation.pictures.drawing.colours import COLOURS, Theme
-from holderlake.presentation.pictures.drawing.finding import finding_of
 from holderlake.presentation.pictures.drawing.header import (
     TokenTitle,
     draw_figures,
     draw_finding,
     draw_title,
     finding_lines,
+    finding_of,
 )
 from holderlake.presentation.pictures.drawing.legend import draw_lists_and_legend
 from holderlake.presentation.pictures.drawing.sheet import Sheet

@@ -1,18 +1,24 @@
-"""Draw the header above the map: token, instant, number of drawn holders, and key figures."""
+"""Draw the header above the map: token, instant, number of drawn holders, key figures, and the sentence."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from holderlake.core.contract.chains import KNOWN_CHAINS
 from holderlake.core.contract.figures import FIGURES, HEADLINE, share_text
 from holderlake.core.units import counted
+from holderlake.presentation.evidence import evidence_of
 from holderlake.presentation.pictures.drawing.sheet import Sheet
-from holderlake.presentation.pictures.drawing.text import broken, instant, printable, shortened, width
+from holderlake.presentation.pictures.drawing.text import broken, display_name, instant, printable, shortened, width
 from holderlake.presentation.pictures.layout.page import Page
-from holderlake.presentation.pictures.scene import Scene
+from holderlake.presentation.pictures.scene import Node, Scene
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,29 @@ def draw_figures(sheet: Sheet) -> None:
         sheet.canvas.text((left, area.top + 0.8 * unit), figure.short, small, sheet.colours.soft)
         sheet.canvas.text((left, area.top + 2.85 * unit), text, large, sheet.colours.ink, bold=True)
         sheet.bar(left, area.top + 3.5 * unit, wide, (value or 0) / (100 if figure.unit == "score" else 1))
+
+
+def finding_of(tables: Mapping[str, pa.Table], as_of: datetime) -> tuple[str, str]:
+    """Return the sentence about a map as of an instant (UTC, without zone), and its notes. ``tables`` are by name."""
+    cluster_of = {row["address"]: row["cluster_id"] for row in tables["cluster_members"].to_pylist()}
+    nodes = [row | {"cluster_id": cluster_of.get(row["address"])} for row in tables["map_nodes"].to_pylist()]
+    nodes.sort(key=lambda row: (row["rank"] or 1e9, row["kind"], row["address"]))
+    clusters = sorted(tables["clusters"].to_pylist(), key=lambda row: int(row["cluster_id"]))
+    links = tables["grouped_transfers"].rename_columns({"total_transfers": "transfers"})
+    links = links.append_column(
+        "amount", pc.coalesce(links["total_value_exact"], links["total_value"].cast(pa.string()))
+    )
+    links = links.sort_by([("transfers", "descending"), ("from_address", "ascending"), ("to_address", "ascending")])
+    (subject,) = tables["maps"].select(["chain", "token_address"]).to_pylist()
+    parts, _ = evidence_of(nodes, links, clusters, (subject["chain"], subject["token_address"]), as_of)
+    labels = {row["address"]: row["label"][:60] for row in nodes if row["label"]}
+
+    def name(mark: re.Match[str]) -> str:
+        address = nodes[int(mark[1])]["address"]
+        return display_name(Node(address, None, None, labels.get(address), None))
+
+    first, notes = (re.sub(r"\{name (\d+)\}", name, part) for part in parts)
+    return first and f"{first}.", notes
 
 
 def finding_lines(text: str, page: Page) -> tuple[list[str], float]:
